@@ -1,0 +1,97 @@
+"""`load.json`: what our load rounds measured. Schema name `dflash-doctor/load/1`.
+
+Times are milliseconds on the client's monotonic clock; tokens are those of the server's `usage`; chunks are counted
+apart, since with speculation one chunk carries several tokens. Definitions as in MEASURING.md 3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA = "dflash-doctor/load/1"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Request(_Model):
+    """One request of a round."""
+
+    prompt: str = Field(description="id of the battery prompt; the pairing key")
+    status: Literal["ok", "failed", "cancelled"]
+    error: str | None = Field(None, description="the named reason when it did not end ok")
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    chunks: int = 0
+    start_ms: float = Field(description="when it was sent, from the start of the round")
+    ttft_ms: float | None = Field(None, description="send to first generated token of any kind, reasoning included")
+    ttft_visible_ms: float | None = Field(None, description="send to first visible token, when that differs")
+    tpot_ms: float | None = Field(None, description="(e2e - ttft) / (output tokens - 1)")
+    e2e_ms: float | None = None
+    chunk_gap_ms: float | None = Field(None, description="median gap between chunks: the step time at one request")
+    finish: str | None = Field(None, description="finish_reason of the server")
+    output_sha256: str | None = Field(None, description="hash of the output text, to see whether two runs said the same")
+
+
+class Server(_Model):
+    """What the server's own counters say of one round (growth of /metrics over it)."""
+
+    drafts: float | None = None
+    accepted: float | None = None
+    accept_length: float | None = Field(None, description="1 + accepted / drafts")
+    per_position: list[float] = Field(default_factory=list)
+    output_tokens: float | None = None
+    prompt_tokens: float | None = None
+    prefix_hits: float | None = None
+    prefix_queries: float | None = None
+    preemptions: float | None = None
+    foreign_running_max: float | None = Field(None, description="most requests running that were not ours")
+
+
+class Round(_Model):
+    """One workload at one concurrency."""
+
+    workload: str
+    version: int
+    concurrency: int
+    max_tokens: int
+    wall_ms: float
+    requests: list[Request]
+    server: Server | None = None
+    t_begin: float | None = Field(None, description="seconds since the epoch, client clock")
+    t_end: float | None = None
+
+
+class Client(_Model):
+    """Who measured, and whether it was the bottleneck."""
+
+    name: str = "dflash-doctor"
+    version: str
+    cpu_share: float | None = Field(None, description="CPU seconds of the client per wall second")
+    loop_lag_ms: float | None = Field(None, description="largest delay of the client's own event loop")
+
+
+class Warmup(_Model):
+    requests: int
+    settled: bool = Field(description="whether two successive step-time medians agreed within 2 %")
+
+
+class LoadFile(_Model):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    schema_: Literal["dflash-doctor/load/1"] = Field(SCHEMA, alias="schema")
+    client: Client
+    started_at: str
+    api: str
+    model: str | None = None
+    preset: str
+    temperature: float = 0.0
+    warmup: Warmup | None = None
+    partial: bool = Field(False, description="cut short by a cap, by Ctrl-C or by foreign requests")
+    notes: list[str] = Field(default_factory=list)
+    rounds: list[Round]
