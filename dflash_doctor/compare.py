@@ -1,0 +1,193 @@
+"""Snapshot x baseline -> Comparison: which numbers moved, which settings differ, which warnings are new.
+
+Numbers are held against each other only under like conditions (workload, concurrency and what the request asked for);
+settings may differ, that is a Drift and usually the answer; conditions (hardware) must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any
+
+from dflash_doctor import settings
+from dflash_doctor.metrics import METRICS
+from dflash_doctor.model import (
+    Basis,
+    Comparison,
+    Delta,
+    Drift,
+    Gap,
+    Sample,
+    Setting,
+    Signal,
+    Snapshot,
+    lines,
+)
+from dflash_doctor.stats import judge
+
+# what a request asked for: two numbers are held against each other only when these agree
+ASKED = ("input_tokens", "output_tokens", "request_rate", "dataset", "definition", "from", "derived")
+LEVELS = ("WARNING", "ERROR", "CRITICAL")
+
+Key = tuple[str, str | None, float | None, tuple[tuple[str, Any], ...]]
+
+
+def compare(now: Snapshot, was: Snapshot | None, basis: Basis = "baseline") -> Comparison:
+    """Hold `now` against `was`; without a `was` the comparison carries the snapshot alone."""
+    if was is None:
+        return Comparison(now=now)
+    unlike = _unlike(now, was)
+    deltas = _deltas(now, was)
+    gaps = [] if deltas else [_no_numbers(now, was)]
+    return Comparison(
+        now=now,
+        was=was,
+        basis=basis,
+        deltas=deltas,
+        drifts=_drifts(now, was),
+        unlike=unlike,
+        fresh=_fresh(now, was),
+        gaps=tuple(gaps),
+    )
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _deltas(now: Snapshot, was: Snapshot) -> tuple[Delta, ...]:
+    mine, theirs = _grouped(now.samples), _grouped(was.samples)
+    found = []
+    for key, after in mine.items():
+        before = theirs.get(key)
+        if not before or key[0] not in METRICS:
+            continue
+        judged = judge(key[0], before, after)
+        found.append(
+            Delta(
+                metric=key[0], was=judged.was, now=judged.now, verdict=judged.verdict, workload=key[1],
+                concurrency=key[2], factor=judged.factor, low=judged.low, high=judged.high, n_was=judged.n_was,
+                n_now=judged.n_now, p=judged.p, paired=judged.paired, note=judged.note,
+                evidence=lines([after[0].evidence, before[0].evidence]),
+            )
+        )  # fmt: skip
+    return tuple(sorted(found, key=lambda d: (d.workload is None, d.metric, d.concurrency or 0)))
+
+
+def _grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
+    groups: dict[Key, list[Sample]] = {}
+    for s in samples:
+        asked = tuple((k, _hashable(s.conditions[k])) for k in ASKED if s.conditions.get(k) is not None)
+        concurrency = None if s.concurrency is None else float(round(s.concurrency))
+        # a per-prompt value and a value of the whole round are two different numbers
+        groups.setdefault((s.metric, s.workload, concurrency, (*asked, ("each", s.prompt is not None))), []).append(s)
+    return groups
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def _no_numbers(now: Snapshot, was: Snapshot) -> Gap:
+    if not now.samples:
+        return Gap("numbers", "no speed of this server was measured or logged, so nothing can be held against the baseline")
+    if not was.samples:
+        return Gap("numbers", "the baseline holds no numbers")
+    return Gap("numbers", f"no workload in common: {_workloads(now)} here, {_workloads(was)} in the baseline")
+
+
+def _workloads(snapshot: Snapshot) -> str:
+    names = sorted({f"{s.workload or 'served traffic'} at {s.concurrency:g}" for s in snapshot.samples if s.concurrency})
+    return ", ".join(names[:4]) or "none"
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def _drifts(now: Snapshot, was: Snapshot) -> tuple[Drift, ...]:
+    found = [
+        *_setting_drifts(now, was),
+        *_named("engine", {"name": was.engine, "version": was.version}, {"name": now.engine, "version": now.version}),
+        *_named("package", was.packages, now.packages),
+        *_named("gpu", _gpu_facts(was), _gpu_facts(now)),
+        *_named("host", _host_facts(was), _host_facts(now)),
+    ]
+    return tuple(sorted(found, key=lambda d: (-settings.speed_weight(d.key), d.key)))
+
+
+def _setting_drifts(now: Snapshot, was: Snapshot) -> list[Drift]:
+    found = []
+    for key in {**was.settings, **now.settings}:
+        before, after = was.settings.get(key), now.settings.get(key)
+        if before is None or after is None:
+            # a setting only one side speaks of differs only when both sides would have spoken of it
+            one = before or after
+            if one is not None and one.said == "asked" and _would_say(key, now if after is None else was, one):
+                found.append(Drift(key, before, after))
+        elif not settings.alike(key, before.value, after.value):
+            found.append(Drift(key, before, after))
+    return found
+
+
+def _would_say(key: str, silent: Snapshot, one: Setting) -> bool:
+    """Whether the silent side would have told had it been set: same engine's flags or environment were read there."""
+    if key.startswith("env."):
+        return any(k.startswith("env.") for k in silent.settings) or "environ" in silent.sources
+    return bool(silent.asked) and not key.startswith("other.") or (
+        key.startswith("other.") and any(k.startswith("other.") for k in silent.settings)
+    )
+
+
+def _named(family: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[Drift]:
+    """Facts that are no engine settings but read like them. Only what both sides know can differ."""
+    return [
+        Drift(f"{family}.{k}", Setting(f"{family}.{k}", was[k], "effective"), Setting(f"{family}.{k}", now[k], "effective"))
+        for k in was
+        if k in now and was[k] is not None and now[k] is not None and str(was[k]) != str(now[k])
+    ]
+
+
+def _gpu_facts(s: Snapshot) -> dict[str, Any]:
+    names = s.gpu_names()
+    facts: dict[str, Any] = {"driver": s.host.get("driver_version")}
+    if names:
+        facts |= {"name": ", ".join(sorted(set(names))), "count": len(names)}
+    for key in ("power.limit", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current", "compute_mode", "ecc.mode.current"):
+        values = s.gpu(key, load=None)
+        if values:
+            facts[key] = _common([v for vs in values.values() for v in vs if isinstance(v, (int, float, str))])
+    return facts
+
+
+def _common(values: list[Any]) -> Any:
+    if not values:
+        return None
+    if all(isinstance(v, (int, float)) for v in values):
+        return round(float(median(values)), 1)
+    return max(set(map(str, values)), key=[str(v) for v in values].count)
+
+
+def _host_facts(s: Snapshot) -> dict[str, Any]:
+    keys = ("uname", "virt", "cpu_model", "cpus", "sockets", "governor", "bios", "cuda_version", "image")
+    facts = {k: s.host[k] for k in keys if s.host.get(k) is not None}
+    cgroup = s.host.get("cgroup")
+    if isinstance(cgroup, Mapping) and cgroup.get("cpu_max") is not None:
+        facts["cgroup.cpu_max"] = cgroup["cpu_max"]
+    return facts
+
+
+def _unlike(now: Snapshot, was: Snapshot) -> tuple[str, ...]:
+    """Hardware that differs: then no regression of the software can be shown."""
+    found = []
+    here, there = now.gpu_names(), was.gpu_names()
+    if here and there and set(here) != set(there) and not any("MIG" in n for n in (*here, *there)):
+        found.append(f"GPU: {', '.join(sorted(set(here)))} here, {', '.join(sorted(set(there)))} in the baseline")
+    return tuple(found)
+
+
+# -- warnings ---------------------------------------------------------------------------------------------------------
+
+
+def _fresh(now: Snapshot, was: Snapshot) -> tuple[Signal, ...]:
+    known = {(s.id, s.template) for s in was.signals}
+    return tuple(s for s in now.signals if s.level in LEVELS and (s.id, s.template) not in known)

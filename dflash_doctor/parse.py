@@ -1,0 +1,147 @@
+"""Capture -> Snapshot: runs the parsers over the files they read and puts their facts together.
+
+A parser that cannot understand its text raises Unreadable, which becomes a Gap; the others go on. Where several sources
+speak of one setting the strongest saying wins: what the engine says it runs, then what was asked for, then the
+default of that version.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatch
+from typing import Any
+
+from dflash_doctor import parsers, settings
+from dflash_doctor.model import Capture, Facts, Gap, Setting, Snapshot, Unreadable
+
+STRENGTH = {"default": 0, "asked": 1, "effective": 2}
+
+
+def parse(capture: Capture) -> Snapshot:
+    """Everything the capture says, as one snapshot. Raises Unreadable when no file of it can be read."""
+    gaps = list(capture.gaps)
+    read: list[tuple[str, Facts]] = []
+    for name in sorted(capture.files):
+        for parser in parsers.ALL:
+            if not any(fnmatch(name.removesuffix(".gz"), pattern) for pattern in parser.READS):
+                continue
+            try:
+                read.append((name, parser.parse(text_of(capture.files[name], name), name.removesuffix(".gz"))))
+            except Unreadable as e:
+                gaps.append(Gap(name, str(e)))
+    if not read:
+        raise Unreadable(_nothing(capture, gaps))
+    return _snapshot(capture.name, read, tuple(gaps))
+
+
+def text_of(raw: bytes, name: str) -> str:
+    """The text of a file as people have it: gzip, UTF-16 from Windows, a byte-order mark, any stray bytes."""
+    if name.endswith(".gz") or raw[:2] == b"\x1f\x8b":
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as e:
+            raise Unreadable(f"half-written or damaged gzip file: {e}") from e
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return raw.decode("utf-16", errors="replace")
+    if len(raw) > 3 and raw[1:4:2] == b"\0\0" and raw[0]:
+        return raw.decode("utf-16-le", errors="replace")
+    return raw.decode("utf-8-sig", errors="replace")
+
+
+def _nothing(capture: Capture, gaps: list[Gap]) -> str:
+    if not capture.files:
+        return "; ".join(f"{g.what}: {g.why}" for g in gaps) or "the capture is empty"
+    why = "; ".join(f"{g.what}: {g.why}" for g in gaps) or f"no known file among {', '.join(sorted(capture.files)[:8])}"
+    return f"nothing in this capture can be read ({why})"
+
+
+def _snapshot(name: str, read: list[tuple[str, Facts]], gaps: tuple[Gap, ...]) -> Snapshot:
+    facts = [f for _, f in read]
+    host = _merged(f.host for f in facts)
+    engine = _first(f.engine for f in facts if f.engine != "other") or _text(host.get("engine")) or _first(
+        f.engine for f in facts
+    )
+    version = _version(engine, facts)
+    said = [s for f in facts for s in f.settings]
+    if engine in ("vllm", "sglang"):
+        said.extend(settings.defaults(engine, version))
+    return Snapshot(
+        name=name,
+        engine=engine,
+        version=version,
+        taken_at=_text(host.get("taken_at")),
+        settings=_strongest(said),
+        asked=_strongest(s for s in said if s.said == "asked"),
+        signals=tuple(s for f in facts for s in f.signals),
+        samples=tuple(s for f in facts for s in f.samples),
+        intervals=tuple(i for f in facts for i in f.intervals),
+        counters=tuple(c for f in facts for c in f.counters),
+        readings=tuple(r for f in facts for r in f.readings),
+        packages=_merged(f.packages for f in facts),
+        host=host,
+        links=_merged_links(facts),
+        gaps=tuple(dict.fromkeys((*gaps, *(g for f in facts for g in f.gaps)))),
+        served=_served(facts),
+        sources=tuple(dict.fromkeys(n for n, _ in read)),
+        earlier=tuple(_boot(name, e, n, read) for n, f in read for e in f.earlier),
+    )
+
+
+def _boot(name: str, facts: Facts, source: str, read: list[tuple[str, Facts]]) -> Snapshot:
+    """An earlier server start: what its part of the log says, on the same machine with the same packages."""
+    machine = [(n, Facts(host=f.host, links=f.links)) for n, f in read if n != source]
+    return _snapshot(f"{name}, previous start", [(source, replace(facts, earlier=())), *machine], ())
+
+
+def _version(engine: str | None, facts: list[Facts]) -> str | None:
+    said = _first(f.version for f in facts if f.version and f.engine in (None, engine))
+    if said or engine is None:
+        return said
+    packages = _merged(f.packages for f in facts)
+    return packages.get(engine)
+
+
+def _strongest(said: Iterable[Setting]) -> Mapping[str, Setting]:
+    """The strongest saying of each key; of equal ones the last, except that a list is not replaced by nothing."""
+    best: dict[str, Setting] = {}
+    for s in said:
+        have = best.get(s.key)
+        if have is None or STRENGTH[s.said] > STRENGTH[have.said]:
+            best[s.key] = s
+        elif STRENGTH[s.said] == STRENGTH[have.said] and s.value not in (None, "", "auto", ()):
+            best[s.key] = s
+        elif have.value in (None, "", "auto") and s.value not in (None, "", "auto") and s.said == "asked":
+            best[s.key] = s
+    # an engine that answers "auto" has not said what it runs: what was asked for says more
+    return best
+
+
+def _served(facts: list[Facts]) -> bool | None:
+    said = [f.served for f in facts if f.served is not None]
+    return None if not said else all(said)
+
+
+def _merged(maps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for m in maps:
+        for k, v in m.items():
+            if v is not None:
+                out[k] = v
+    return out
+
+
+def _merged_links(facts: list[Facts]) -> dict[tuple[int, int], str]:
+    return {pair: link for f in facts for pair, link in f.links.items()}
+
+
+def _first(items: Iterable[str | None]) -> str | None:
+    return next((i for i in items if i), None)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+

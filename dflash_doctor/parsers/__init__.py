@@ -1,0 +1,19 @@
+"""One parser per source. Each module says what it READS (file names of a capture) and how to `parse` its text."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dflash_doctor.model import Facts
+
+
+class Parser(Protocol):
+    """Two names make a parser."""
+
+    READS: tuple[str, ...]
+
+    def parse(self, text: str, source: str) -> Facts:
+        """The facts of one file; raises Unreadable."""
+
+
+ALL: tuple[Parser, ...] = ()
