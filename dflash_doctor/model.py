@@ -343,11 +343,11 @@ class Comparison:
 
     @property
     def slower(self) -> bool | None:
-        """Whether any speed a user feels got worse; None when none was compared."""
-        speeds = [d for d in self.deltas if d.metric in SPEED]
-        if not speeds:
-            return None
-        return any(d.verdict == "worse" for d in speeds)
+        """Whether any speed a user feels got worse; None when none was compared or the numbers cannot tell."""
+        speeds = [d.verdict for d in self.deltas if d.metric in SPEED]
+        if "worse" in speeds:
+            return True
+        return None if not speeds or "unsure" in speeds else False
 
 
 # what a user feels; the rest are counters that explain

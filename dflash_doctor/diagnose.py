@@ -1,0 +1,220 @@
+"""Runs the rules, holds what they say against what was measured, links effects to roots, shares out the slow-down.
+
+Three steps after the rules have spoken:
+
+1. Weigh. A fault acts on one factor of the speed (tokens per step, step time, prefill, queue). Where that factor was
+   measured and did not move, the fault may be there but is not why it is slow.
+2. Link. An effect that a root explains is listed under the root. A leftover cause (an engine release, a dependency)
+   keeps the probability that the others leave.
+3. Own. Each part of the slow-down gets the strongest root that acts on it, or nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dflash_doctor import rules
+from dflash_doctor.causes import causes
+from dflash_doctor.model import (
+    SPEED,
+    Comparison,
+    Diagnosis,
+    Finding,
+    Gap,
+    Impact,
+    Part,
+    ReportVerdict,
+    Severity,
+    Slowdown,
+)
+from dflash_doctor.physics import QUEUE, Loss, losses, slowdown
+
+NOT_A_REGRESSION = ("workload.changed", "measurement.artifact")
+FAILING = "server.failing"
+MOVED = 0.10  # share of the whole loss from which on a factor counts as having moved
+UNMOVED_WEIGHT = 0.35  # a fault whose factor did not move keeps this much of its confidence
+LOUD = 0.5  # below this a finding is "to check" (CONTRACTS.md §4)
+DROPPED = 0.1  # weaker suspicions are not worth a tired person's time
+
+
+def diagnose(
+    c: Comparison,
+    target: str,
+    *,
+    baseline: str | None = None,
+    baseline_why: str = "",
+    gaps: Iterable[Gap] = (),
+    notes: Iterable[str] = (),
+) -> Diagnosis:
+    """The whole diagnosis of one host."""
+    found = tuple(_weighed(f, c, losses(c)) for f in _spoken(c))
+    found = _linked(_leftover(found))
+    found = tuple(_graded(f, c) for f in found if f.confidence >= DROPPED)
+    found = tuple(sorted(found, key=_rank))
+    slow = _owned(slowdown(c), found) if c.was is not None else None
+    verdict = _verdict(c, found)
+    if verdict == "healthy":
+        found = tuple(replace(f, severity="info") for f in found)
+    return Diagnosis(
+        target=target,
+        verdict=verdict,
+        comparison=c,
+        findings=tuple(_with_impact(f, slow) for f in found),
+        slowdown=slow,
+        gaps=tuple(dict.fromkeys((*gaps, *c.now.gaps, *c.gaps))),
+        baseline=baseline,
+        baseline_why=baseline_why,
+        taken_at=c.now.taken_at,
+        notes=tuple(notes),
+    )
+
+
+def _spoken(c: Comparison) -> tuple[Finding, ...]:
+    said = ((name, rule.check(c)) for name, rule in rules.all_rules())
+    return tuple(replace(f, cause=name) for name, f in said if f is not None)
+
+
+# -- weigh ------------------------------------------------------------------------------------------------------------
+
+
+def _weighed(f: Finding, c: Comparison, loss: Loss) -> Finding:
+    """Lower the confidence of a fault whose factor of the speed was measured and did not move."""
+    if not f.touches or c.was is None or not c.slower:
+        return f
+    known = [x for x in (loss.of(t) for t in f.touches) if x is not None]
+    if not known:
+        return f
+    whole = max((x for x in (loss.tokens, loss.step, loss.prefill, loss.queue) if x is not None), default=0.0)
+    if whole <= 0 or max(known) >= MOVED * whole:
+        return f
+    against = f"{' and '.join(f.touches)} did not get worse, so it cannot be why"
+    return replace(f, confidence=f.confidence * UNMOVED_WEIGHT, against=(*f.against, against))
+
+
+def _leftover(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """A leftover cause keeps the probability that the named roots leave; alone it may be nearly certain."""
+    roots = [f for f in found if not _is_leftover(f) and _is_root(f)]
+    free = math.prod(1 - f.confidence for f in roots)
+    return tuple(replace(f, confidence=f.confidence * free) if _is_leftover(f) else f for f in found)
+
+
+def _is_leftover(f: Finding) -> bool:
+    return bool(getattr(rules.module(f.cause), "LEFTOVER", False))
+
+
+def _is_root(f: Finding) -> bool:
+    return causes()[f.cause].kind == "root"
+
+
+# -- link -------------------------------------------------------------------------------------------------------------
+
+
+def _linked(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Put each effect under the strongest root that explains it; its evidence goes along."""
+    out = list(found)
+    for effect in found:
+        if _is_root(effect):
+            continue
+        owners = [f for f in out if effect.cause in f.effects and f.confidence >= LOUD]
+        if not owners:
+            continue
+        owner = max(owners, key=lambda f: f.confidence)
+        out.remove(effect)
+        out[out.index(owner)] = replace(owner, evidence=tuple(dict.fromkeys((*owner.evidence, *effect.evidence))))
+    present = {f.cause for f in found}
+    return tuple(replace(f, effects=tuple(e for e in f.effects if e in present)) for f in out)
+
+
+# -- grade and rank ---------------------------------------------------------------------------------------------------
+
+
+def _graded(f: Finding, c: Comparison) -> Finding:
+    """Severity under CONTRACTS.md §4: quiet when the speed was measured and is fine, loud only when sure enough."""
+    if f.cause == FAILING:
+        return f
+    if c.slower is False and f.severity != "info" and f.cause not in NOT_A_REGRESSION and not _harms(f):
+        return replace(f, severity="info", against=(*f.against, "the speed was measured and is as before"))
+    if f.confidence < LOUD and not c.slower:
+        return replace(f, severity="info")
+    return f
+
+
+def _harms(f: Finding) -> bool:
+    """Faults that matter whatever the speed: broken hardware."""
+    return f.cause == "gpu.xid_ecc" and f.severity == "critical"
+
+
+def _rank(f: Finding) -> tuple[bool, bool, float]:
+    return f.severity == "info", f.cause in NOT_A_REGRESSION and f.confidence < LOUD, -f.confidence
+
+
+# -- own --------------------------------------------------------------------------------------------------------------
+
+
+def _owned(slow: Slowdown | None, found: Sequence[Finding]) -> Slowdown | None:
+    """Give each part of the slow-down the strongest loud root that acts on it."""
+    if slow is None or slow.factor >= 1:
+        return slow
+    return replace(slow, parts=tuple(_own(p, found) for p in slow.parts))
+
+
+def _own(part: Part, found: Sequence[Finding]) -> Part:
+    if part.factor > 0.97:
+        return part
+    acting = [f for f in found if f.severity != "info" and (part.name in f.touches or (QUEUE in f.touches and part.name != "tokens per step"))]
+    return replace(part, cause=acting[0].cause) if acting else part
+
+
+def _with_impact(f: Finding, slow: Slowdown | None) -> Finding:
+    """The share of the speed that a cause accounts for: its part's factor, or at most that when several compete."""
+    if f.impact is not None or slow is None:
+        return f
+    mine = [p for p in slow.parts if p.cause == f.cause]
+    if mine:
+        low, high = (mine[0].low, mine[0].high) if len(mine) == 1 else (None, None)
+        return replace(f, impact=Impact(math.prod(p.factor for p in mine), low, high))
+    theirs = [p for p in slow.parts if p.name in f.touches and p.factor < 1]
+    if theirs and f.severity != "info":
+        return replace(f, impact=Impact(math.prod(p.factor for p in theirs), bound=True))
+    return f
+
+
+# -- verdict ----------------------------------------------------------------------------------------------------------
+
+
+def _verdict(c: Comparison, found: Sequence[Finding]) -> ReportVerdict:
+    loud: list[Finding] = [f for f in found if f.severity != "info"]
+    first = loud[0] if loud else None
+    if first is not None and first.cause in NOT_A_REGRESSION:
+        return "not_comparable"
+    if first is not None and first.cause == FAILING:
+        return "suspect"
+    if c.unlike:
+        return "not_comparable"
+    speeds = [d for d in c.deltas if d.metric in SPEED]
+    if c.slower:
+        return "regressed"
+    if loud:
+        return "suspect"
+    if any(d.verdict == "minor" for d in speeds):
+        return "minor"
+    if _saw_nothing(c):
+        return "inconclusive"
+    if c.was is not None and not any(d.metric in SPEED or d.metric in ("accept_length", "step_time_ms") for d in c.deltas):
+        return "inconclusive"
+    if any(d.verdict == "unsure" and d.factor < 0.95 for d in speeds):
+        return "inconclusive"
+    return "healthy"
+
+
+def _saw_nothing(c: Comparison) -> bool:
+    return not (c.now.engine or c.now.samples or c.now.intervals or c.now.readings)
+
+
+def severity_of(found: Iterable[Finding]) -> Severity:
+    """The gravest severity among findings."""
+    order: tuple[Severity, ...] = ("critical", "warning", "info")
+    present = {f.severity for f in found}
+    return next((s for s in order if s in present), "info")

@@ -1,0 +1,23 @@
+"""One file per cause, its path is the cause's name. Each module is a page (its docstring) and `check`.
+
+A rule only reads a Comparison and says what it sees, or None. It leaves `Finding.cause` empty. `touches` says which
+factor of the speed its fault acts on; diagnose.py holds that against what was measured. `LEFTOVER = True` marks a cause
+that stands only for what no other explains.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+NAMES: tuple[str, ...] = ()
+
+
+def module(cause: str) -> ModuleType:
+    """The rule of a cause."""
+    return import_module(f"dflash_doctor.rules.{cause}")
+
+
+def all_rules() -> tuple[tuple[str, ModuleType], ...]:
+    """Every rule with its cause's name."""
+    return tuple((name, module(name)) for name in NAMES)
