@@ -28,6 +28,14 @@ from dflash_doctor.stats import judge
 
 # what a request asked for: two numbers are held against each other only when these agree
 ASKED = ("input_tokens", "output_tokens", "request_rate", "dataset", "definition", "from", "derived")
+GPU_CONDITIONS = (
+    "power.limit",
+    "pcie.link.gen.max",
+    "pcie.link.width.max",
+    "mig.mode.current",
+    "compute_mode",
+    "ecc.mode.current",
+)
 LEVELS = ("WARNING", "ERROR", "CRITICAL")
 
 Key = tuple[str, str | None, float | None, tuple[tuple[str, Any], ...]]
@@ -90,14 +98,15 @@ def _hashable(value: Any) -> Any:
 
 def _no_numbers(now: Snapshot, was: Snapshot) -> Gap:
     if not now.samples:
-        return Gap("numbers", "no speed of this server was measured or logged, so nothing can be held against the baseline")
+        return Gap("numbers", "no speed of this server was measured or logged: nothing to hold against the baseline")
     if not was.samples:
         return Gap("numbers", "the baseline holds no numbers")
     return Gap("numbers", f"no workload in common: {_workloads(now)} here, {_workloads(was)} in the baseline")
 
 
 def _workloads(snapshot: Snapshot) -> str:
-    names = sorted({f"{s.workload or 'served traffic'} at {s.concurrency:g}" for s in snapshot.samples if s.concurrency})
+    named = {(s.workload or "served traffic", s.concurrency) for s in snapshot.samples if s.concurrency}
+    names = sorted(f"{workload} at {concurrency:g}" for workload, concurrency in named)
     return ", ".join(names[:4]) or "none"
 
 
@@ -133,17 +142,18 @@ def _would_say(key: str, silent: Snapshot, one: Setting) -> bool:
     """Whether the silent side would have told had it been set: same engine's flags or environment were read there."""
     if key.startswith("env."):
         return any(k.startswith("env.") for k in silent.settings) or "environ" in silent.sources
-    return bool(silent.asked) and not key.startswith("other.") or (
-        key.startswith("other.") and any(k.startswith("other.") for k in silent.settings)
-    )
+    if key.startswith("other."):
+        return any(k.startswith("other.") for k in silent.settings)
+    return bool(silent.asked)
 
 
 def _named(family: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[Drift]:
     """Facts that are no engine settings but read like them. Only what both sides know can differ."""
+    both = (k for k in was if was[k] is not None and now.get(k) is not None and str(was[k]) != str(now[k]))
     return [
-        Drift(f"{family}.{k}", Setting(f"{family}.{k}", was[k], "effective"), Setting(f"{family}.{k}", now[k], "effective"))
-        for k in was
-        if k in now and was[k] is not None and now[k] is not None and str(was[k]) != str(now[k])
+        Drift(name, Setting(name, was[k], "effective"), Setting(name, now[k], "effective"))
+        for k in both
+        for name in (f"{family}.{k}",)
     ]
 
 
@@ -152,7 +162,7 @@ def _gpu_facts(s: Snapshot) -> dict[str, Any]:
     facts: dict[str, Any] = {"driver": s.host.get("driver_version")}
     if names:
         facts |= {"name": ", ".join(sorted(set(names))), "count": len(names)}
-    for key in ("power.limit", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current", "compute_mode", "ecc.mode.current"):
+    for key in GPU_CONDITIONS:
         values = s.gpu(key, load=None)
         if values:
             facts[key] = _common([v for vs in values.values() for v in vs if isinstance(v, (int, float, str))])

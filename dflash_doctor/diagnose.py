@@ -29,7 +29,7 @@ from dflash_doctor.model import (
     Severity,
     Slowdown,
 )
-from dflash_doctor.physics import QUEUE, Loss, losses, slowdown
+from dflash_doctor.physics import QUEUE, TOKENS, Loss, losses, slowdown
 
 NOT_A_REGRESSION = ("workload.changed", "measurement.artifact")
 FAILING = "server.failing"
@@ -163,7 +163,9 @@ def _owned(slow: Slowdown | None, found: Sequence[Finding]) -> Slowdown | None:
 def _own(part: Part, found: Sequence[Finding]) -> Part:
     if part.factor > 0.97:
         return part
-    acting = [f for f in found if f.severity != "info" and (part.name in f.touches or (QUEUE in f.touches and part.name != "tokens per step"))]
+    # waiting in a queue shows in every time that a user measures, never in what one step yields
+    names = {part.name} if part.name == TOKENS else {part.name, QUEUE}
+    acting = [f for f in found if f.severity != "info" and names.intersection(f.touches)]
     return replace(part, cause=acting[0].cause) if acting else part
 
 
@@ -202,7 +204,7 @@ def _verdict(c: Comparison, found: Sequence[Finding]) -> ReportVerdict:
         return "minor"
     if _saw_nothing(c):
         return "inconclusive"
-    if c.was is not None and not any(d.metric in SPEED or d.metric in ("accept_length", "step_time_ms") for d in c.deltas):
+    if c.was is not None and not any(d.metric in (*SPEED, "accept_length", "step_time_ms") for d in c.deltas):
         return "inconclusive"
     if any(d.verdict == "unsure" and d.factor < 0.95 for d in speeds):
         return "inconclusive"

@@ -40,9 +40,9 @@ _ROWS = (
     Metric("kv_tokens", "KV cache room", "tokens", "higher", 0.05),  # profiling differs by a few blocks between boots
     Metric("kv_usage", "KV cache use", "share", "neither"),
     Metric("prefix_hit_rate", "prefix-cache hit rate", "share", "higher", 0.30),
-    Metric("preemptions", "preemptions", "", "lower", 1.0),
+    Metric("preemptions", "preemptions", "", "lower", 0.9),
     Metric("running", "running requests", "", "neither"),
-    Metric("waiting", "waiting requests", "", "lower", 1.0),
+    Metric("waiting", "waiting requests", "", "lower", 0.9),
     Metric("duration_s", "duration", "s", "neither"),
     Metric("cv_percent", "spread", "%", "neither"),
     Metric("rtf", "real-time factor", "x", "higher"),

@@ -87,7 +87,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Signal:
-    """A log line that was understood (or a warning that was not: id "unknown"). Equal lines of several ranks are one."""
+    """A log line that was understood, or a warning that was not (id "unknown"). Equal lines of ranks are one."""
 
     id: str  # "graph.mode_downgraded", as in data/*_log_signals.yaml
     evidence: Evidence  # the first such line
@@ -413,9 +413,7 @@ class Slowdown:
     note: str = ""
 
 
-ReportVerdict = Literal[
-    "healthy", "minor", "regressed", "unconfirmed", "suspect", "inconclusive", "not_comparable"
-]
+ReportVerdict = Literal["healthy", "minor", "regressed", "unconfirmed", "suspect", "inconclusive", "not_comparable"]
 
 
 @dataclass(frozen=True)

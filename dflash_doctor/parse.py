@@ -61,8 +61,10 @@ def _nothing(capture: Capture, gaps: list[Gap]) -> str:
 def _snapshot(name: str, read: list[tuple[str, Facts]], gaps: tuple[Gap, ...]) -> Snapshot:
     facts = [f for _, f in read]
     host = _merged(f.host for f in facts)
-    engine = _first(f.engine for f in facts if f.engine != "other") or _text(host.get("engine")) or _first(
-        f.engine for f in facts
+    engine = (
+        _first(f.engine for f in facts if f.engine != "other")
+        or _text(host.get("engine"))
+        or _first(f.engine for f in facts)
     )
     version = _version(engine, facts)
     said = [s for f in facts for s in f.settings]
@@ -109,14 +111,18 @@ def _strongest(said: Iterable[Setting]) -> Mapping[str, Setting]:
     best: dict[str, Setting] = {}
     for s in said:
         have = best.get(s.key)
-        if have is None or STRENGTH[s.said] > STRENGTH[have.said]:
+        if have is None or _weight(s) > _weight(have) or (_weight(s) == _weight(have) and not _empty(s)):
             best[s.key] = s
-        elif STRENGTH[s.said] == STRENGTH[have.said] and s.value not in (None, "", "auto", ()):
-            best[s.key] = s
-        elif have.value in (None, "", "auto") and s.value not in (None, "", "auto") and s.said == "asked":
-            best[s.key] = s
-    # an engine that answers "auto" has not said what it runs: what was asked for says more
     return best
+
+
+def _weight(s: Setting) -> int:
+    # an engine that answers "auto" has not said what it runs: what was asked for says more
+    return -1 if _empty(s) else STRENGTH[s.said]
+
+
+def _empty(s: Setting) -> bool:
+    return s.value in (None, "", "auto", ())
 
 
 def _served(facts: list[Facts]) -> bool | None:
@@ -143,5 +149,3 @@ def _first(items: Iterable[str | None]) -> str | None:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-

@@ -14,14 +14,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from dflash_doctor.metrics import METRICS, speed_factor
-from dflash_doctor.model import Comparison, Delta, Interval, Part, Sample, Slowdown, Snapshot
+from dflash_doctor.model import Comparison, Delta, Interval, Part, Slowdown, Snapshot
 
 TOKENS, STEP, PREFILL, QUEUE, RESIDUAL = "tokens per step", "step time", "prefill", "queue", "not explained"
 
 # the headline, best first: what a user feels while reading an answer, then throughput, then waiting
-HEADLINES = ("output_tok_s", "decode_tok_s", "tpot_ms", "itl_ms", "total_tok_s", "req_s", "e2e_ms", "prefill_tok_s", "ttft_ms", "rtf")
 DECODE = ("output_tok_s", "decode_tok_s", "tpot_ms", "itl_ms")
+HEADLINES = (*DECODE, "total_tok_s", "req_s", "e2e_ms", "prefill_tok_s", "ttft_ms", "rtf")
+LENGTHS = ("accept_length", "tokens_per_chunk")
+HIDDEN = "tokens per step are unknown on one side, so their change may hide in it"
 VERDICT_ORDER = ("worse", "minor", "unsure", "same", "better")
 
 
@@ -37,7 +38,7 @@ def slowdown(c: Comparison) -> Slowdown | None:
 
 
 def headline(deltas: Iterable[Delta]) -> Delta | None:
-    """The number to lead with: a worse one before others, what was measured before what was logged, one request first."""
+    """The number to lead with: a worse one first, what was measured before what was logged, one request first."""
     speeds = [d for d in deltas if d.metric in HEADLINES]
     if not speeds:
         return None
@@ -54,7 +55,7 @@ def _parts(c: Comparison, d: Delta) -> tuple[Part, ...]:
         return (Part(name, d.factor, low=d.low, high=d.high),)
     tokens = tokens_factor(c, d.workload, d.concurrency)
     if tokens is None:
-        return (Part(STEP, d.factor, low=d.low, high=d.high, note="tokens per step unknown on one side, so this may hide in it"),)
+        return (Part(STEP, d.factor, low=d.low, high=d.high, note=HIDDEN),)
     if math.isclose(tokens, 1.0, abs_tol=1e-9):
         return (Part(STEP, d.factor, low=d.low, high=d.high),)
     measured = step_factor(c, d.workload, d.concurrency)
@@ -68,9 +69,12 @@ def _parts(c: Comparison, d: Delta) -> tuple[Part, ...]:
 
 def tokens_factor(c: Comparison, workload: str | None = None, concurrency: float | None = None) -> float | None:
     """A_now / A_then under the closest like conditions; None when one side does not know its A."""
-    exact = [d for d in c.deltas if d.metric in ("accept_length", "tokens_per_chunk")]
-    for d in sorted(exact, key=lambda d: (d.workload != workload, d.concurrency != concurrency, d.metric != "accept_length")):
-        return d.factor
+    known = [d for d in c.deltas if d.metric in LENGTHS]
+    if known:
+        closest = min(
+            known, key=lambda d: (d.workload != workload, d.concurrency != concurrency, d.metric != LENGTHS[0])
+        )
+        return closest.factor
     if c.was is None:
         return None
     now, was = tokens_per_step(c.now, concurrency), tokens_per_step(c.was, concurrency)
@@ -79,7 +83,7 @@ def tokens_factor(c: Comparison, workload: str | None = None, concurrency: float
 
 def tokens_per_step(s: Snapshot, concurrency: float | None = None) -> float | None:
     """Acceptance length with the bonus token; 1 where speculation is known to be off; None when unknown."""
-    found = [x for x in s.samples if x.metric == "accept_length"] or [x for x in s.samples if x.metric == "tokens_per_chunk"]
+    found = [x for x in s.samples if x.metric == LENGTHS[0]] or [x for x in s.samples if x.metric == LENGTHS[1]]
     near = [x for x in found if concurrency is not None and x.concurrency == concurrency]
     values = [x.value for x in near or found]
     if values:
@@ -89,11 +93,8 @@ def tokens_per_step(s: Snapshot, concurrency: float | None = None) -> float | No
 
 def step_factor(c: Comparison, workload: str | None, concurrency: float | None) -> float | None:
     """t_then / t_now from step times that were measured, not derived from tok/s."""
-    measured = [
-        d for d in c.deltas
-        if d.metric == "step_time_ms" and d.workload is not None and (d.workload, d.concurrency) == (workload, concurrency)
-    ]  # fmt: skip
-    return measured[0].factor if measured else None
+    like = [d for d in c.delta("step_time_ms") if (d.workload, d.concurrency) == (workload, concurrency)]
+    return like[0].factor if like and workload is not None else None
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
@@ -171,13 +172,3 @@ def curve(s: Snapshot) -> tuple[float, ...]:
         return ()
     n = max(map(len, rows))
     return tuple(sum(r[k] for r in rows if len(r) > k) / max(1, sum(len(r) > k for r in rows)) for k in range(n))
-
-
-def like(samples: Iterable[Sample], metric: str) -> list[float]:
-    """Values of one metric, whatever their conditions."""
-    return [s.value for s in samples if s.metric == metric]
-
-
-def factor_of(metric: str, was: float, now: float) -> float:
-    """The speed factor of two values of a known metric."""
-    return speed_factor(metric, was, now) if metric in METRICS else now / was

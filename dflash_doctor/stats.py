@@ -108,8 +108,10 @@ def _lone(metric: str, was: float, now: float, n_was: int, n_now: int) -> Judged
     """A value that stands alone says "worse" only beyond any noise such values have (CONTRACTS.md §2)."""
     row = METRICS[metric]
     factor = speed_factor(metric, was, now)
-    note = f"one value against one: under {row.noise:.0%} says nothing" if n_was == n_now == 1 else (
-        f"{n_was} value{'s' * (n_was > 1)} against {n_now}: under {row.noise:.0%} says nothing"
+    note = (
+        f"one value against one: under {row.noise:.0%} says nothing"
+        if n_was == n_now == 1
+        else (f"{n_was} value{'s' * (n_was > 1)} against {n_now}: under {row.noise:.0%} says nothing")
     )
     verdict: Verdict
     if factor < 1 - row.noise:

@@ -10,8 +10,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA = "dflash-doctor/load/1"
-
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -33,7 +31,7 @@ class Request(_Model):
     e2e_ms: float | None = None
     chunk_gap_ms: float | None = Field(None, description="median gap between chunks: the step time at one request")
     finish: str | None = Field(None, description="finish_reason of the server")
-    output_sha256: str | None = Field(None, description="hash of the output text, to see whether two runs said the same")
+    output_sha256: str | None = Field(None, description="hash of the output text: did two runs say the same")
 
 
 class Server(_Model):
@@ -84,7 +82,7 @@ class LoadFile(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    schema_: Literal["dflash-doctor/load/1"] = Field(SCHEMA, alias="schema")
+    schema_: Literal["dflash-doctor/load/1"] = Field("dflash-doctor/load/1", alias="schema")
     client: Client
     started_at: str
     api: str

@@ -57,7 +57,7 @@ def same_engine(c: Comparison) -> bool:
 def put_back(drift: Drift) -> str:
     """One step a tired person can type: the setting as it was, in the spelling of this engine."""
     was, now = drift.was, drift.now
-    spelled = (now.spelled if now and now.spelled else was.spelled if was and was.spelled else drift.key)
+    spelled = now.spelled if now and now.spelled else was.spelled if was and was.spelled else drift.key
     if was is None:
         return f"take {spelled} out again"
     if isinstance(was.value, bool):

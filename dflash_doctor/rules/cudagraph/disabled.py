@@ -14,7 +14,7 @@ Start without the flag and look for `Graph capturing finished`. GPU utilisation 
 while decoding is the same fault seen from outside.
 
 ## What usually did it
-A debug flag that stayed; an image whose entry point sets it; memory so tight that somebody switched graphs off to start.
+A debug flag that stayed; an image whose entry point sets it; memory so tight that graphs were switched off to start.
 
 ## When it is wrong
 When the tuned server ran eager too, or on a CPU, where there are no CUDA graphs to lose. If capture was tried and
@@ -42,9 +42,10 @@ def check(c: Comparison) -> Finding | None:
         return None
     signals = new(c, "graph.eager", "graph.disabled", "graph.capture_skipped", "graph.disabled_feature")
     how = now.spelled if now and now.spelled else "cuda graph: False on decode lines"
+    cost = "the tuned server had them" if was else "every step pays its launches"
     return Finding(
         cause="",
-        summary=f"CUDA graphs are off ({how}); " + ("the tuned server had them" if was else "every step pays its launches"),
+        summary=f"CUDA graphs are off ({how}); {cost}",
         confidence=0.93 if was else 0.8,
         severity="critical" if was else "warning",
         evidence=proof(*signals, now),
@@ -55,10 +56,10 @@ def check(c: Comparison) -> Finding | None:
 
 def on_cpu(c: Comparison) -> bool:
     """Whether the engine runs on a CPU: there are no graphs there."""
-    return c.now.value("host.device") == "cpu" or bool(c.now.find("kv.size") and "CPU KV" in c.now.find("kv.size")[0].evidence.text)
+    return c.now.value("host.device") == "cpu" or any("CPU KV" in s.evidence.text for s in c.now.find("kv.size"))
 
 
 def _steps(how: str) -> tuple[str, ...]:
     if how.startswith("--"):
-        return (f"start the server without {how}", "look for \"Graph capturing finished\" in its log")
-    return ("start the server with CUDA graphs on and look for \"Graph capturing finished\" in its log",)
+        return (f"start the server without {how}", 'look for "Graph capturing finished" in its log')
+    return ('start the server with CUDA graphs on and look for "Graph capturing finished" in its log',)

@@ -38,6 +38,7 @@ def check(c: Comparison) -> Finding | None:
     if now is None and tokens_per_step(c.now) not in (None, 1.0):
         return None
     gained = tokens_per_step(c.was)
+    tuned = was.evidence.text[:300] if was.evidence else f"{was.spelled} {was.value}"
     gave = f", which gave {gained:.2g} tokens per step" if gained and gained > 1 else ""
     return Finding(
         cause="",
@@ -46,7 +47,7 @@ def check(c: Comparison) -> Finding | None:
         severity="critical",
         evidence=proof(*dropped, now, was),
         effects=("spec.acceptance_collapse",),
-        next_steps=(f"put the speculative configuration back: {was.evidence.text[:300] if was.evidence else was.value}",),
+        next_steps=(f"put the speculative configuration back: {tuned}",),
         touches=(TOKENS,),
     )
 
