@@ -10,7 +10,34 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-NAMES: tuple[str, ...] = ()
+NAMES: tuple[str, ...] = (
+    "cudagraph.disabled",
+    "cudagraph.batch_not_covered",
+    "cudagraph.mode_downgraded",
+    "attention.backend_fallback",
+    "attention.backend_changed",
+    "attention.library_mismatch",
+    "spec.not_active",
+    "spec.acceptance_collapse",
+    "spec.drafter_target_mismatch",
+    "spec.drafter_undertrained",
+    "spec.method_changed",
+    "nccl.p2p_disabled",
+    "nccl.custom_allreduce_disabled",
+    "gpu.clock_throttle",
+    "gpu.power_cap",
+    "gpu.shared_by_other_process",
+    "kv.capacity_shrunk",
+    "kv.preemption",
+    "kv.prefix_cache_off",
+    "sched.batch_limits",
+    "model.dtype_or_weights_changed",
+    "parallelism.changed",
+    "version.engine_regression",
+    "version.dependency_regression",
+    "server.failing",
+    "workload.changed",
+)
 
 
 def module(cause: str) -> ModuleType:

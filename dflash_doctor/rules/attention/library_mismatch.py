@@ -1,0 +1,90 @@
+"""The attention kernel library (flash-attn, FlashInfer, …) has a wrong or changed version.
+
+## What it sees
+The library's package changed since the baseline, or a package is installed where another was meant (flash-attn-4 for
+flash-attn 2), or the engine says that the library's parts do not fit together or cannot be imported.
+
+## Why it costs you
+A wrong library falls back, compiles at run time, picks another kernel for "auto", or does not start at all.
+
+## How to confirm
+`pip list | grep -i -E 'flash|cutlass'` in the engine's environment, and the import it fails on.
+
+## What usually did it
+A pre-release pulled in by a dependency; an image rebuilt without pins; two packages that provide one module.
+
+## When it is wrong
+When the library changed together with the engine release that needs it. Then the release is what changed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Signal
+from dflash_doctor.physics import PREFILL, STEP
+from dflash_doctor.rules.seen import new, new_about, proof, proofs
+
+LIBRARY = re.compile(
+    r"flash[-_]?attn|flashinfer|flash[-_]?mla|xformers|sageattention|sgl[-_]kernel|fa3|flash[-_]attention", re.I
+)
+BROKEN = re.compile(
+    r"cannot import|importerror|modulenotfound|no module named|undefined symbol|has no attribute|mismatch|incompatible|version",
+    re.I,
+)
+
+
+def check(c: Comparison) -> Finding | None:
+    drifted = [d for d in c.drift("package.*") if LIBRARY.search(d.key)]
+    said = [*new_about(c, "flashinfer_missing"), *_broken(c)]
+    wrong = _wrong_generation(c)
+    if not drifted and not said and not wrong:
+        return None
+    if c.was is not None and not drifted and not said:
+        return None
+    broken = bool(said) and (c.now.served is False or bool(wrong))
+    confidence = 0.9 if broken and (drifted or wrong) else 0.75 if broken else 0.6 if drifted and c.slower else 0.5
+    if drifted and c.drift("engine.version"):
+        confidence = min(confidence, 0.35)
+    words = "; ".join(d.words().removeprefix("package.") for d in drifted[:2]) or (
+        f"{wrong} is installed where FlashAttention 2 or 3 is meant"
+        if wrong
+        else "the attention library does not fit this engine"
+    )
+    return Finding(
+        cause="",
+        summary=f"attention kernel library: {words}" + ("; the server does not start" if c.now.served is False else ""),
+        confidence=confidence,
+        severity="critical" if broken else "warning",
+        evidence=(*proofs(said[:4]), *proof(*drifted), *_package_line(wrong)),
+        effects=("server.failing",) if c.now.served is False else ("attention.backend_changed",),
+        next_steps=_steps(drifted, wrong),
+        touches=(STEP, PREFILL),
+    )
+
+
+def _broken(c: Comparison) -> list[Signal]:
+    """Errors that name the library and say that it does not fit."""
+    return [
+        s for s in new(c, "unknown", "err.*", "attn.*")
+        if s.level in ("ERROR", "CRITICAL", "WARNING") and LIBRARY.search(s.evidence.text) and BROKEN.search(s.evidence.text)
+    ]  # fmt: skip
+
+
+def _wrong_generation(c: Comparison) -> str | None:
+    """flash-attn-4 is a package of its own that provides the module of flash-attn; beside it 2.x is hidden."""
+    four = c.now.packages.get("flash-attn-4")
+    if four is None or (c.was is not None and "flash-attn-4" in c.was.packages):
+        return None
+    return f"flash-attn-4 {four}"
+
+
+def _package_line(wrong: str | None) -> tuple[Evidence, ...]:
+    return (Evidence("packages.txt", wrong.replace(" ", "==")),) if wrong else ()
+
+
+def _steps(drifted: list[Drift], wrong: str | None) -> tuple[str, ...]:
+    steps = [f"pip install '{d.key.removeprefix('package.')}=={d.was.value}'" for d in drifted if d.was is not None]
+    if wrong:
+        steps.append("pip uninstall -y flash-attn-4 && pip install --force-reinstall 'flash-attn<3'")
+    return tuple(steps) or ("pip list | grep -i -E 'flash|sgl|cutlass'  # in the engine's environment",)

@@ -1,0 +1,109 @@
+"""What the rules of the spec family ask: how well drafts are accepted, then and now, and by what drafter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from dflash_doctor import settings
+from dflash_doctor.model import Comparison, Evidence, Sample, Snapshot
+from dflash_doctor.physics import curve, tokens_per_step
+
+# a first position accepted less often than this is not a weak guess but no guess at all: a wrong token of a
+# vocabulary of 100,000 is hardly ever right by chance, while even a badly trained head gets one in ten
+WIRED_WRONGLY = 0.03
+NEVER = 1.05  # tokens per step at which drafting gives nothing
+SERIAL = ("mtp", "eagle", "eagle3", "draft_model", "medusa")  # one pass of the drafter for each position
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """One side's speculation."""
+
+    method: str | None
+    drafter: str | None
+    depth: int | None
+    length: float | None  # tokens per step, bonus counted
+    first: float | None  # acceptance of the first draft position
+    curve: tuple[float, ...]
+
+    @property
+    def on(self) -> bool:
+        return self.method not in (None, "none") or (self.length or 1.0) > NEVER
+
+    @property
+    def useless(self) -> bool:
+        """Whether drafting gives next to nothing."""
+        return self.length is not None and self.length <= NEVER
+
+
+def drafting(s: Snapshot) -> Drafting:
+    """What a snapshot knows of its speculation."""
+    positions = curve(s)
+    firsts = [x.value for x in s.samples if x.metric == "accept_first"]
+    first = positions[0] if positions else (median(firsts) if firsts else None)
+    depth = s.value("spec.depth")
+    length = tokens_per_step(s)
+    if first is None and length is not None and depth == 1:
+        first = length - 1
+    return Drafting(
+        method=s.value("spec.method"),
+        drafter=s.value("spec.draft_model"),
+        depth=int(depth) if isinstance(depth, (int, float)) else (len(positions) or None),
+        length=length,
+        first=first,
+        curve=positions,
+    )
+
+
+def fell(c: Comparison) -> bool:
+    """Whether fewer tokens are kept per step than in the baseline, beyond the noise of such values."""
+    if any(d.verdict == "worse" for d in c.delta("accept_length", "tokens_per_chunk")):
+        return True
+    if c.was is None or c.delta("accept_length"):
+        return False
+    now, was = tokens_per_step(c.now), tokens_per_step(c.was)
+    return now is not None and was is not None and now < 0.8 * was
+
+
+def same_drafter(c: Comparison) -> bool:
+    """Whether both sides draft with the same method and, as far as they say, the same checkpoint."""
+    if c.was is None:
+        return False
+    now, was = drafting(c.now), drafting(c.was)
+    if now.method != was.method:
+        return False
+    return now.drafter is None or was.drafter is None or settings.alike("spec.draft_model", was.drafter, now.drafter)
+
+
+def acceptance(s: Snapshot) -> tuple[Evidence, ...]:
+    """The lines that show how drafts are accepted: the lowest one first, two at most."""
+    found = sorted((x for x in s.samples if x.metric in ("accept_length", "accept_first") and x.evidence), key=_value)
+    return tuple(dict.fromkeys(x.evidence for x in found if x.evidence))[:2]
+
+
+def _value(x: Sample) -> float:
+    return x.value
+
+
+def shown(d: Drafting) -> str:
+    """`1.17 tokens per step, first position 12 %`."""
+    words = [] if d.length is None else [f"{d.length:.2f} tokens per step"]
+    if d.first is not None:
+        words.append(f"first position {d.first:.0%}")
+    if d.depth:
+        words.append(f"{d.depth} drafted")
+    return ", ".join(words)
+
+
+def break_even(d: Drafting) -> str | None:
+    """What turning drafting off would give at best, in words; from the measured tokens per step alone.
+
+    Speculation pays above A = R, the cost of a drafted step over a plain one (MEASURING.md 5.2). R is not known
+    without a run that does not draft, but it is never below 1, so with A this low drafting cannot pay much.
+    """
+    if d.length is None or d.length > 1.3:
+        return None
+    return (
+        f"speculation pays only while a drafted step costs less than {d.length:.2f} plain ones; turn it off and compare"
+    )

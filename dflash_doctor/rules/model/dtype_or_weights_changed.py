@@ -1,0 +1,77 @@
+"""Other weights, another quantisation or another dtype than when tuned.
+
+## What it sees
+The model's path, revision, architecture, dtype or quantisation differs, or loading it takes clearly more memory.
+
+## Why it costs you
+A decode step reads every active weight once: twice the bytes per weight is up to twice the time. Other weights also
+change what a drafter gets right.
+
+## How to confirm
+Hold the memory of the loaded model and the quantisation line of both starts against each other.
+
+## What usually did it
+A checkpoint that was replaced under the same name; a quantised build that went missing; `--dtype` from another recipe.
+
+## When it is wrong
+The same checkpoint under another path is no change. Two engines name one quantisation differently; the table knows the
+common names.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from dflash_doctor.model import Comparison, Drift, Finding, Snapshot
+from dflash_doctor.physics import PREFILL, STEP, TOKENS
+from dflash_doctor.rules.seen import proof, put_back
+
+KEYS = ("model.path", "model.revision", "model.architecture", "model.dtype", "model.quantization")
+
+
+def check(c: Comparison) -> Finding | None:
+    changed = [d for d in c.drift(*KEYS) if d.was is not None and d.now is not None]
+    if not changed or c.was is None:
+        return None
+    heavier = _heavier(c)
+    strong = [d for d in changed if d.key in ("model.dtype", "model.quantization", "model.architecture")]
+    confidence = 0.75 if strong or heavier else 0.55
+    words = "; ".join(d.words() for d in changed[:3])
+    if heavier:
+        words += f"; the weights take {heavier:.2f}x the memory"
+    return Finding(
+        cause="",
+        summary=words,
+        confidence=confidence,
+        severity="warning",
+        evidence=proof(*changed, *(d.was for d in changed)),
+        next_steps=tuple(_back(d) for d in changed[:2]),
+        touches=(STEP, PREFILL, TOKENS),
+    )
+
+
+def _back(d: Drift) -> str:
+    return f"serve {d.was.value} again" if d.key == "model.path" and d.was else put_back(d)
+
+
+def _heavier(c: Comparison) -> float | None:
+    now, was = _loaded(c.now), _loaded(c.was) if c.was else None
+    return now / was if now and was and abs(now / was - 1) > 0.1 else None
+
+
+def _loaded(s: Snapshot) -> float | None:
+    """Memory of the loaded weights, GiB per rank, from the line that says so."""
+    found = [
+        f
+        for x in s.find("mem.model_load", "mem.weights")
+        for k in ("gib", "mem", "usage")
+        if (f := _float(x.fields.get(k)))
+    ]
+    return float(median(found)) if found else None
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
