@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .logs import effective
-from .scenario import Raw, Scenario
-from .serving import Chunk, Job, answer
-from .tally import Tally
+from dflash_doctor.simulate.logs import effective
+from dflash_doctor.simulate.scenario import Raw, Scenario
+from dflash_doctor.simulate.serving import Chunk, Job, answer
+from dflash_doctor.simulate.tally import Tally
 
 COMPLETIONS = {"/v1/chat/completions": "chat", "/v1/completions": "text", "/generate": "generate"}
 

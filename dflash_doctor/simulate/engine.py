@@ -12,13 +12,13 @@ import random
 import time
 from collections.abc import Callable
 
-from . import api
-from .http import Exchange, HttpProtocol
-from .logs import Lines, Write
-from .prometheus import render
-from .scenario import Scenario
-from .serving import Chunk, Job, Serving
-from .tally import Tally
+from dflash_doctor.simulate import api
+from dflash_doctor.simulate.http import Exchange, HttpProtocol
+from dflash_doctor.simulate.logs import Lines, Write
+from dflash_doctor.simulate.prometheus import render
+from dflash_doctor.simulate.scenario import Scenario
+from dflash_doctor.simulate.serving import Chunk, Job, Serving
+from dflash_doctor.simulate.tally import Tally
 
 Busy = Callable[[bool], None]
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .prometheus import accept_rate
-from .scenario import Raw, Scenario
-from .serving import Step
-from .tally import Sums, Tally
+from dflash_doctor.simulate.prometheus import accept_rate
+from dflash_doctor.simulate.scenario import Raw, Scenario
+from dflash_doctor.simulate.serving import Step
+from dflash_doctor.simulate.tally import Sums, Tally
 
 Write = Callable[[str], None]
 

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from .scenario import Acceptance, Kind, Timing
+from dflash_doctor.simulate.scenario import Acceptance, Kind, Timing
 
 GOLDEN = (math.sqrt(5) - 1) / 2  # the irrational whose multiples are spread most evenly over 0..1
 

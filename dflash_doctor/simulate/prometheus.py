@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from .scenario import Scenario
-from .tally import Histogram, Sums, Tally
+from dflash_doctor.simulate.scenario import Scenario
+from dflash_doctor.simulate.tally import Histogram, Sums, Tally
 
 Value = float | Histogram | Mapping[str, float]  # a mapping: one series per ready-made label text
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..model import Refused
+from dflash_doctor.model import Refused
 
 FOLDER = Path(__file__).parent / "scenarios"
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from .pace import Draft, Pace
-from .scenario import Kind, Scenario
+from dflash_doctor.simulate.pace import Draft, Pace
+from dflash_doctor.simulate.scenario import Kind, Scenario
 
 Sink = Callable[["Chunk"], None]
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from .serving import Job, Step
+from dflash_doctor.simulate.serving import Job, Step
 
 # bucket bounds as vLLM 0.20.1 and SGLang 0.5.23 expose them
 TTFT = (
