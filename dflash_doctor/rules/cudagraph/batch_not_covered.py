@@ -22,9 +22,8 @@ the largest size a compute-bound batch loses little.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding, Interval
+from dflash_doctor.model import Comparison, Evidence, Finding, Interval
 from dflash_doctor.physics import STEP
-from dflash_doctor.model import Evidence
 from dflash_doctor.rules.graphs import batches, cliff, covered, sizes, tokens_per_request
 from dflash_doctor.rules.seen import new, proof
 

@@ -1,0 +1,72 @@
+"""Sliding-window layers run as full attention, or the reverse.
+
+## What it sees
+The attention window of target or drafter differs from the baseline's (a setting, a loader line, a flag that the engine
+says has no effect), or acceptance is fine on short prompts and falls once the context passes the window.
+
+## Why it costs you
+A drafter trained with a window guesses badly when it sees the whole prompt: acceptance falls with length. A target
+without its window reads more KV at every step.
+
+## How to confirm
+Run one prompt of 1,000 and one of 20,000 tokens: the short one is as tuned, the long one is not.
+
+## What usually did it
+A converted checkpoint that lost its window keys; `--disable-sliding-window`; a loader or release that does not read the
+drafter's window; a draft window flag for a method that ignores it.
+
+## When it is wrong
+Short prompts hide it. Acceptance falls a little with length for every drafter; and a target without a window has none
+to lose.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Signal, Snapshot
+from dflash_doctor.physics import STEP, TOKENS
+from dflash_doctor.rules.drafting import acceptance
+from dflash_doctor.rules.seen import new, proof, proofs
+
+WINDOW = re.compile(r"(?:n_swa|sliding[_ ]window|window[_ ]size|swa_window)\s*[=:]\s*(?P<size>\d+|None|null)", re.I)
+KEYS = ("attention.window", "kv.hybrid", "other.disable_sliding_window", "spec.draft_window")
+
+
+def check(c: Comparison) -> Finding | None:
+    ignored = new(c, "spec.window_ignored")
+    drifted: list[Drift] = [d for d in c.drift(*KEYS) if d.was is not None or d.now is not None]
+    now, was = _windows(c.now), _windows(c.was) if c.was else {}
+    lost = [
+        e
+        for size, e in now.items()
+        if size == 0 and c.was and any(s > 0 for s in was) and len(was) > len(set(now) - {0})
+    ]
+    if not ignored and not drifted and not lost:
+        return None
+    return Finding(
+        cause="",
+        summary="an attention window that the tuned server had is not in force"
+        + (f" (it was {max(was)} tokens)" if lost else "")
+        + "; acceptance or speed falls once the context passes it",
+        confidence=0.8 if lost else 0.6 if ignored and c.was else 0.45,
+        severity="warning",
+        evidence=(*lost, *proofs(ignored), *proof(*drifted), *acceptance(c.now)),
+        effects=("spec.acceptance_collapse", "spec.acceptance_decays_with_context"),
+        next_steps=("convert or load the drafter again with its window keys, with a loader that reads them",),
+        touches=(TOKENS, STEP),
+    )
+
+
+def _windows(s: Snapshot) -> dict[int, Evidence]:
+    """Attention windows that the log names, 0 for none."""
+    found: dict[int, Evidence] = {}
+    for signal in (*s.find("attn.window", "model.window", "unknown"), *_loader_lines(s)):
+        m = WINDOW.search(signal.evidence.text)
+        if m:
+            found.setdefault(int(m["size"]) if m["size"].isdigit() else 0, signal.evidence)
+    return found
+
+
+def _loader_lines(s: Snapshot) -> tuple[Signal, ...]:
+    return s.find("engine.loader", "other.*")

@@ -1,0 +1,126 @@
+"""The measurement is wrong: no regression is shown.
+
+## What it sees
+The server's own counters contradict the client: as fast as before per token; more requests running than the client
+sent; prompts that were cached on one side only; answers cut short; a client that was the bottleneck; windows that are
+mostly idle; random or looping text that flatters acceptance.
+
+## Why it costs you
+It does not; a restart for nothing would.
+
+## How to confirm
+Measure again on an idle server with full-length answers, cold prompts and the same client; hold the client's numbers
+against `/metrics` before and after.
+
+## What usually did it
+A shared endpoint; a warm prefix cache from an earlier cell of a sweep; `max_tokens` too small; one warm-up; chunks
+counted as tokens.
+
+## When it is wrong
+When the server's own figures moved as well under like conditions. Then it is slower, however it was measured.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from dflash_doctor.model import Comparison, Evidence, Finding, Snapshot
+from dflash_doctor.rules.kv.prefix_cache_off import HITS, QUERIES
+from dflash_doctor.rules.seen import proof
+
+CLIENT = ("output_tok_s", "tpot_ms", "itl_ms", "ttft_ms", "e2e_ms", "req_s")
+
+
+def check(c: Comparison) -> Finding | None:
+    if c.was is None or not c.deltas:
+        return None
+    for reason in (_shared(c), _warm_cache(c), _server_disagrees(c), _flattered(c)):
+        if reason is not None:
+            words, confidence, lines = reason
+            return Finding(
+                cause="",
+                summary=f"no regression is shown: {words}",
+                confidence=confidence,
+                severity="warning",
+                evidence=lines,
+                next_steps=(
+                    "measure again: idle server, cold prompts, full-length answers, the same client on both sides",
+                ),
+            )
+    return None
+
+
+Reason = tuple[str, float, tuple[Evidence, ...]]
+
+
+def _shared(c: Comparison) -> Reason | None:
+    """More requests run than the client says it sent, and more than when tuned."""
+    said = [s.concurrency for s in c.now.samples if s.workload is not None and s.concurrency]
+    rows = [i for i in c.now.intervals if i.running]
+    if not said or not rows:
+        return None
+    ran = median(i.running or 0 for i in rows)
+    before = [i.running or 0 for i in c.was.intervals if i.running] if c.was else []
+    if ran <= max(said) + 0.5 or (before and median(before) > max(said) + 0.5):
+        return None
+    lines = tuple(Evidence("server.log", i.text, i.line) for i in rows[:2] if i.text)
+    return f"the client sent {max(said):.0f} at once, but {ran:.0f} requests run: others share this server", 0.85, lines
+
+
+def _warm_cache(c: Comparison) -> Reason | None:
+    """The baseline's prompts were cached and this run's were not, with the cache on in both."""
+    now, was = _hit_rate(c.now), _hit_rate(c.was) if c.was else None
+    if now is None or was is None or was < 0.3 or now > 0.1 or c.now.value("sched.prefix_cache") is False:
+        return None
+    if _young(c.now) is False:
+        return None
+    lines = tuple(Evidence(x.source, f"{x.name} {x.value:.0f}") for x in c.now.counters if x.name in (*QUERIES, *HITS))[
+        :2
+    ]
+    return f"the baseline's prompts were in the prefix cache ({was:.0%} hits), these were cold ({now:.0%})", 0.8, lines
+
+
+def _young(s: Snapshot) -> bool | None:
+    """Whether this server has seen little before: nothing is cached yet. None: not known."""
+    asked = s.total(*QUERIES)
+    return None if asked is None else asked < 2_000_000
+
+
+def _hit_rate(s: Snapshot) -> float | None:
+    asked, hit = s.total(*QUERIES), s.total(*HITS)
+    if asked and hit is not None:
+        return hit / asked
+    rates = [i.prefix_hit_rate for i in s.intervals if i.prefix_hit_rate is not None]
+    return float(median(rates)) if rates else None
+
+
+def _server_disagrees(c: Comparison) -> Reason | None:
+    """The client reports slower tokens while the server counts the same time per token."""
+    client = [
+        d
+        for d in c.deltas
+        if d.metric in ("tpot_ms", "itl_ms", "output_tok_s") and d.workload is not None and d.verdict == "worse"
+    ]
+    server = [d for d in c.deltas if d.workload is None and d.metric in ("tpot_ms", "itl_ms", "step_time_ms")]
+    if not client or not server:
+        return None
+    if any(abs(d.factor - 1) > 0.1 for d in server):
+        return None
+    words = f"the client sees {client[0].metric} at {client[0].factor:.2f}x, the server's own counters {server[0].factor:.2f}x"
+    return words, 0.8, proof(client[0], server[0])
+
+
+def _flattered(c: Comparison) -> Reason | None:
+    """The fast number comes from text that any drafter predicts (loops, repeats), the slow one from real prompts."""
+    rows = {(s.workload or "").lower() for s in (c.was.samples if c.was else ())}
+    here = {(s.workload or "").lower() for s in c.now.samples}
+    flattering = ("random", "loop", "repeat", "raw", "synthetic", "padding")
+    if (
+        rows
+        and here
+        and any(w in r for r in rows for w in flattering)
+        and not any(w in r for r in here for w in flattering)
+    ):
+        lines = tuple(s.evidence for s in (c.was.samples if c.was else ()) if s.evidence)[:1]
+        return "the baseline's number comes from random or looping text, which any drafter predicts", 0.75, lines
+    return None

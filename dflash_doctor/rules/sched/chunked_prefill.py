@@ -1,0 +1,52 @@
+"""Chunked prefill or its chunk size changed for the worse.
+
+## What it sees
+Chunked prefill was switched off or on, or the token budget of a step differs much from the baseline's, and first tokens
+or the gaps between tokens got worse.
+
+## Why it costs you
+Without chunks a long prompt stalls every running answer; with small chunks a long prompt takes many steps and first
+tokens come late.
+
+## How to confirm
+Set `--max-num-batched-tokens` / `--chunked-prefill-size` back and send one long prompt while answers run.
+
+## What usually did it
+A new default, a memory-saving recipe, draft slots that share the budget, a model that does not support it.
+
+## When it is wrong
+With short prompts the chunk size is never reached. Decode at one request does not depend on it.
+"""
+
+from __future__ import annotations
+
+from dflash_doctor.model import Comparison, Drift, Finding
+from dflash_doctor.physics import PREFILL, QUEUE
+from dflash_doctor.rules.seen import new_about, proof, proofs, put_back, same_engine
+
+
+def check(c: Comparison) -> Finding | None:
+    if not same_engine(c):
+        return None
+    switched = [d for d in c.drift("sched.chunked_prefill") if d.was and d.now]
+    resized = [d for d in c.drift("sched.max_tokens") if _much(d)]
+    if not switched and not resized:
+        return None
+    said = new_about(c, "chunked_prefill_interference")
+    first = (switched or resized)[0]
+    return Finding(
+        cause="",
+        summary=f"{first.words()}: prompts are prefilled in other pieces",
+        confidence=0.65 if switched else 0.55,
+        severity="warning",
+        evidence=(*proof(*switched, *resized), *proofs([s for s in said if s.level == "WARNING"][:1])),
+        next_steps=tuple(put_back(d) for d in (*switched, *resized)),
+        touches=(PREFILL, QUEUE),
+    )
+
+
+def _much(d: Drift) -> bool:
+    was, now = (d.was.value if d.was else None), (d.now.value if d.now else None)
+    if not isinstance(was, (int, float)) or not isinstance(now, (int, float)) or was <= 0 or now <= 0:
+        return False
+    return max(was, now) >= 2 * min(was, now)
