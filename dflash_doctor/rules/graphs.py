@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import median
 
 from dflash_doctor.model import Interval, Snapshot
@@ -62,5 +63,5 @@ def speed_by_batch(s: Snapshot) -> dict[int, float]:
 def cliff(s: Snapshot) -> tuple[int, int, float] | None:
     """The sharpest fall of the engine's whole speed as more requests run: (below, above, factor), under 0.85 only."""
     speeds = sorted(speed_by_batch(s).items())
-    falls = [(a, b, sb / sa) for (a, sa), (b, sb) in zip(speeds, speeds[1:], strict=False) if sb < 0.85 * sa]
+    falls = [(a, b, sb / sa) for (a, sa), (b, sb) in pairwise(speeds) if sb < 0.85 * sa]
     return min(falls, key=lambda f: f[2]) if falls else None

@@ -29,7 +29,8 @@ LIBRARY = re.compile(
     r"flash[-_]?attn|flashinfer|flash[-_]?mla|xformers|sageattention|sgl[-_]kernel|fa3|flash[-_]attention", re.I
 )
 BROKEN = re.compile(
-    r"cannot import|importerror|modulenotfound|no module named|undefined symbol|has no attribute|mismatch|incompatible|version",
+    r"cannot import|importerror|modulenotfound|no module named|undefined symbol|has no attribute|"
+    r"mismatch|incompatible|version",
     re.I,
 )
 
@@ -65,10 +66,8 @@ def check(c: Comparison) -> Finding | None:
 
 def _broken(c: Comparison) -> list[Signal]:
     """Errors that name the library and say that it does not fit."""
-    return [
-        s for s in new(c, "unknown", "err.*", "attn.*")
-        if s.level in ("ERROR", "CRITICAL", "WARNING") and LIBRARY.search(s.evidence.text) and BROKEN.search(s.evidence.text)
-    ]  # fmt: skip
+    loud = [s for s in new(c, "unknown", "err.*", "attn.*") if s.level in ("WARNING", "ERROR", "CRITICAL")]
+    return [s for s in loud if LIBRARY.search(s.evidence.text) and BROKEN.search(s.evidence.text)]
 
 
 def _wrong_generation(c: Comparison) -> str | None:

@@ -21,6 +21,7 @@ neighbour on the card. Rule these out first.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import median
 
 from dflash_doctor.model import Comparison, Evidence, Finding, Interval
@@ -47,7 +48,7 @@ def check(c: Comparison) -> Finding | None:
     known = any(k in name for name in c.now.gpu_names() for k in KNOWN)
     return Finding(
         cause="",
-        summary=f"step time jumps between {fast:.0f} and {slow:.0f} ms at the same batch and acceptance, with normal clocks",
+        summary=f"step time jumps between {fast:.0f} and {slow:.0f} ms at one batch and acceptance, with normal clocks",
         confidence=0.7 if known else 0.5,
         severity="warning",
         evidence=(
@@ -71,7 +72,7 @@ def _two_levels(c: Comparison) -> tuple[float, float, tuple[Interval, ...]] | No
         ) if rows else []  # fmt: skip
         if len(steps) < 4:
             continue
-        gaps = [(b[0] / a[0], k) for k, (a, b) in enumerate(zip(steps, steps[1:], strict=False), 1)]
+        gaps = [(b[0] / a[0], k) for k, (a, b) in enumerate(pairwise(steps), 1)]
         widest, at = max(gaps, key=lambda g: g[0])
         low, high = steps[:at], steps[at:]
         if (

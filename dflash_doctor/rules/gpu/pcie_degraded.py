@@ -9,8 +9,8 @@ Tensor parallelism without NVLink sends every all-reduce over this link, and off
 GPU that fits its model hardly notices.
 
 ## How to confirm
-`nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max --format=csv`
-while a request runs. `lspci -vv` shows what the slot gives.
+`nvidia-smi --query-gpu=index,pcie.link.gen.current,pcie.link.width.current,pcie.link.width.max --format=csv` while a
+request runs. `lspci -vv` shows what the slot gives.
 
 ## What usually did it
 A card in a chipset slot of four lanes; a riser; a bifurcated slot; a bad contact; a BIOS setting.
@@ -22,7 +22,7 @@ well is the tuned state.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding
+from dflash_doctor.model import Comparison, Finding, GpuReading
 from dflash_doctor.physics import PREFILL, STEP
 from dflash_doctor.rules.cards import loaded, numbers, reading_lines
 
@@ -39,11 +39,11 @@ PER_LANE = {
 
 def check(c: Comparison) -> Finding | None:
     busy = loaded(c.now)
-    now = _speed(c, busy, "current")
+    now = _speed(busy, "current")
     if not now:
         return None
-    best = _speed(c, busy, "max")
-    was = _speed(c, loaded(c.was), "current") if c.was else {}
+    best = _speed(busy, "max")
+    was = _speed(loaded(c.was), "current") if c.was else {}
     narrow = {i: (was.get(i, best.get(i, v)), v) for i, v in now.items() if v < 0.75 * was.get(i, best.get(i, v))}
     if not narrow:
         return None
@@ -54,9 +54,11 @@ def check(c: Comparison) -> Finding | None:
     width = numbers(busy, KEYS[2])
     gen = numbers(busy, KEYS[0])
     words = ", ".join(f"GPU {i} at generation {gen.get(i, 0):.0f} x{width.get(i, 0):.0f}" for i in narrow)
+    best_of, worst_of = max(p[0] for p in narrow.values()), min(p[1] for p in narrow.values())
+    whose = "the tuned state" if was else "the card"
     return Finding(
         cause="",
-        summary=f"PCIe under load: {words}; {'the tuned state' if was else 'the card'} has {max(p[0] for p in narrow.values()) / min(p[1] for p in narrow.values()):.1f}x as much",
+        summary=f"PCIe under load: {words}; {whose} has {best_of / worst_of:.1f}x as much",
         confidence=(0.75 if was else 0.5) if matters else 0.2,
         severity="warning" if matters else "info",
         evidence=reading_lines(busy, *KEYS),
@@ -68,6 +70,6 @@ def check(c: Comparison) -> Finding | None:
     )
 
 
-def _speed(c: Comparison, readings: tuple, which: str) -> dict[int, float]:  # type: ignore[type-arg]
+def _speed(readings: tuple[GpuReading, ...], which: str) -> dict[int, float]:
     gen, width = numbers(readings, f"pcie.link.gen.{which}"), numbers(readings, f"pcie.link.width.{which}")
     return {i: PER_LANE.get(round(gen[i]), 0.0) * width[i] for i in gen if i in width}

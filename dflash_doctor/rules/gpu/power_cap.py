@@ -49,9 +49,10 @@ def check(c: Comparison) -> Finding | None:
     slower = [i for i in capped if i in clock_was and clock.get(i, clock_was[i]) < 0.95 * clock_was[i]]
     i = capped[0]
     against = "the tuned state" if tuned else "the card's default"
+    cards = ", ".join(map(str, capped))
     return Finding(
         cause="",
-        summary=f"power limit {limit[i]:.0f} W binds on GPU {', '.join(map(str, capped))}; {against} is {normal[i]:.0f} W",
+        summary=f"power limit {limit[i]:.0f} W binds on GPU {cards}; {against} is {normal[i]:.0f} W",
         confidence=0.9 if slower else 0.75 if tuned else 0.55,
         severity="warning",
         evidence=reading_lines(busy, *KEYS),

@@ -42,14 +42,15 @@ def check(c: Comparison) -> Finding | None:
     unbalanced = [s for s in said if s.id in ("mem.unbalanced", "mem.kv_available", "err.oom")]
     if not others and not [s for s in unbalanced if s.id == "mem.unbalanced"]:
         return None
+    evidence: tuple[Evidence, ...] = ()
+    steps: tuple[str, ...] = ("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",)
+    what = "the GPUs of this group have unequal free memory: something else holds memory on one of them"
     if others:
         index, process = max(others, key=lambda o: o[1].get("used_memory") or 0)
-        what = f"{process.get('name', 'a process')} (pid {process.get('pid', '?')}) holds {process['used_memory']:.0f} MiB of GPU {index}"
+        who = f"{process.get('name', 'a process')} (pid {process.get('pid', '?')})"
+        what = f"{who} holds {process['used_memory']:.0f} MiB of GPU {index}"
         evidence = tuple(Evidence("gpu.json", f"GPU {i}: {dict(p)}") for i, p in others[:4])
         steps = (f"ps -fp {process.get('pid', 'PID')}  # whose is it?", "end it or move one of the two")
-    else:
-        what = "the GPUs of this group have unequal free memory: something else holds memory on one of them"
-        evidence, steps = (), ("nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",)
     return Finding(
         cause="",
         summary=what,

@@ -70,10 +70,8 @@ def check(c: Comparison) -> Finding | None:
 
 
 def _application(s: Signal) -> bool:
-    return (
-        (s.id == "kernel.xid"
-        and s.fields.get("xid") in APPLICATION)
-        or (s.id in ("kernel.nvrm", "kernel.aer") and s.level == "INFO")
+    return (s.id == "kernel.xid" and s.fields.get("xid") in APPLICATION) or (
+        s.id in ("kernel.nvrm", "kernel.aer") and s.level == "INFO"
     )
 
 

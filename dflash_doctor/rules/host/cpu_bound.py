@@ -45,9 +45,9 @@ def check(c: Comparison) -> Finding | None:
     whole_core = _whole_core(c.now)
     said = [s for s in new_about(c, "cpu_contention", "host_bound", "gc_pause") if s.level == "WARNING"]
     signs = [bool(throttled and throttled > THROTTLED), bool(slower_host), bool(offload), starved and whole_core]
-    if not any(signs) or not (starved or (throttled or 0) > THROTTLED or offload):
-        if not (slower_host and c.slower):
-            return None
+    shown = any(signs) and (bool(starved) or (throttled or 0) > THROTTLED or bool(offload))
+    if not shown and not (slower_host and c.slower):
+        return None
     confidence = 0.4
     confidence += (
         0.35 * ((throttled or 0) > THROTTLED)

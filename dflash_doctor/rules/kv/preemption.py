@@ -58,7 +58,7 @@ def check(c: Comparison) -> Finding | None:
         effects=(),
         next_steps=(
             *(put_back(d) for d in drifts[:2]),
-            "give the KV cache more memory, or admit fewer or shorter requests (--max-num-seqs / --max-running-requests)",
+            "give the KV cache more memory, or admit fewer requests (--max-num-seqs / --max-running-requests)",
         ),
         touches=(STEP, QUEUE, PREFILL),
     )

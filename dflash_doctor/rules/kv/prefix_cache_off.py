@@ -22,14 +22,12 @@ by design. A benchmark that was warm before and is cold now measured the cache, 
 
 from __future__ import annotations
 
-from statistics import median
-
-from dflash_doctor.model import Comparison, Evidence, Finding, Signal, Snapshot
+from dflash_doctor.model import Comparison, Finding, Signal
 from dflash_doctor.physics import PREFILL, QUEUE
+from dflash_doctor.rules.caching import asked, cache_lines, hit_rate
 from dflash_doctor.rules.seen import new_about, proof, proofs
 
-QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total", "vllm:prefix_cache_queries")
-HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total", "vllm:prefix_cache_hits")
+NOTHING = 0.002  # a rate this small is the odd block of a common template, no reuse
 ENOUGH = 20_000  # prompt tokens asked for: traffic of this size without one hit is no accident where prompts repeat
 
 
@@ -63,26 +61,20 @@ def _off(c: Comparison, said: list[Signal]) -> Finding:
 
 
 def _never_hits(c: Comparison) -> Finding | None:
-    """The cache is on, a lot was asked of it, and it never answered; only where prompts are known to repeat."""
-    asked, hit = c.now.total(*QUERIES), c.now.total(*HITS)
-    if asked is None or hit is None or asked < ENOUGH or hit > 0.002 * asked:
+    """The cache is on, a lot was asked of it, and it never answered; more telling where a drafter is in play."""
+    queries, rate = asked(c.now), hit_rate(c.now)
+    if queries is None or rate is None or queries < ENOUGH or rate > NOTHING:
         return None
-    if c.was is not None:
-        before, hits_before = c.was.total(*QUERIES), c.was.total(*HITS)
-        if before and (hits_before or 0) <= 0.002 * before:
-            return None
+    if c.was is not None and asked(c.was) and (hit_rate(c.was) or 0.0) <= NOTHING:
+        return None
     drafting = c.now.value("spec.method") not in (None, "none")
     return Finding(
         cause="",
-        summary=f"the prefix cache never hits: {hit:,.0f} of {asked:,.0f} prompt tokens"
+        summary=f"the prefix cache never hits: {rate:.1%} of {queries:,.0f} prompt tokens"
         + (", with speculation on" if drafting else ""),
         confidence=0.7 if drafting else 0.5,
         severity="warning",
-        evidence=(
-            Evidence("metrics.prom", f"{QUERIES[0]} {asked:.0f}"),
-            Evidence("metrics.prom", f"{HITS[0]} {hit:.0f}"),
-            *proof(c.now.settings.get("sched.prefix_cache")),
-        ),
+        evidence=(*cache_lines(c.now), *proof(c.now.settings.get("sched.prefix_cache"))),
         next_steps=(
             "send one long prompt three times and compare the times to the first token",
             "try once with speculation off",
@@ -92,7 +84,7 @@ def _never_hits(c: Comparison) -> Finding | None:
 
 
 def _hits_less(c: Comparison) -> Finding | None:
-    now, was = _rate(c.now), _rate(c.was) if c.was else None
+    now, was = hit_rate(c.now, ENOUGH / 10), hit_rate(c.was, ENOUGH / 10) if c.was else None
     if now is None or was is None or was < 0.2 or now > 0.5 * was:
         return None
     return Finding(
@@ -100,23 +92,10 @@ def _hits_less(c: Comparison) -> Finding | None:
         summary=f"the prefix cache hits {now:.0%} of prompt tokens, {was:.0%} when tuned",
         confidence=0.6,
         severity="warning",
-        evidence=_lines(c.now),
+        evidence=cache_lines(c.now),
         next_steps=(
             "check that the prompts still share their beginning, byte for byte",
             "look for what flushes or disables the cache",
         ),
         touches=(PREFILL, QUEUE),
     )
-
-
-def _rate(s: Snapshot) -> float | None:
-    asked, hit = s.total(*QUERIES), s.total(*HITS)
-    if asked is not None and hit is not None and asked >= ENOUGH / 10:
-        return hit / asked
-    rates = [x.value for x in s.samples if x.metric == "prefix_hit_rate"]
-    return float(median(rates)) if rates else None
-
-
-def _lines(s: Snapshot) -> tuple[Evidence, ...]:
-    rows = [i for i in s.intervals if i.prefix_hit_rate is not None and i.text]
-    return tuple(Evidence("server.log", i.text, i.line) for i in rows[-1:])

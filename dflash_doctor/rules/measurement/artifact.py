@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from statistics import median
 
-from dflash_doctor.model import Comparison, Evidence, Finding, Snapshot
-from dflash_doctor.rules.kv.prefix_cache_off import HITS, QUERIES
+from dflash_doctor.model import Comparison, Evidence, Finding
+from dflash_doctor.rules.caching import asked, cache_lines, hit_rate
 from dflash_doctor.rules.seen import proof
 
-CLIENT = ("output_tok_s", "tpot_ms", "itl_ms", "ttft_ms", "e2e_ms", "req_s")
+YOUNG = 2_000_000  # prompt tokens; a server that has seen fewer had little to keep for the next run
 
 
 def check(c: Comparison) -> Finding | None:
@@ -68,30 +68,14 @@ def _shared(c: Comparison) -> Reason | None:
 
 
 def _warm_cache(c: Comparison) -> Reason | None:
-    """The baseline's prompts were cached and this run's were not, with the cache on in both."""
-    now, was = _hit_rate(c.now), _hit_rate(c.was) if c.was else None
+    """The baseline's prompts were cached and this run's were not, with the cache on in both and nothing old here."""
+    now, was = hit_rate(c.now), hit_rate(c.was) if c.was else None
     if now is None or was is None or was < 0.3 or now > 0.1 or c.now.value("sched.prefix_cache") is False:
         return None
-    if _young(c.now) is False:
+    if (asked(c.now) or 0) > YOUNG:
         return None
-    lines = tuple(Evidence(x.source, f"{x.name} {x.value:.0f}") for x in c.now.counters if x.name in (*QUERIES, *HITS))[
-        :2
-    ]
-    return f"the baseline's prompts were in the prefix cache ({was:.0%} hits), these were cold ({now:.0%})", 0.8, lines
-
-
-def _young(s: Snapshot) -> bool | None:
-    """Whether this server has seen little before: nothing is cached yet. None: not known."""
-    asked = s.total(*QUERIES)
-    return None if asked is None else asked < 2_000_000
-
-
-def _hit_rate(s: Snapshot) -> float | None:
-    asked, hit = s.total(*QUERIES), s.total(*HITS)
-    if asked and hit is not None:
-        return hit / asked
-    rates = [i.prefix_hit_rate for i in s.intervals if i.prefix_hit_rate is not None]
-    return float(median(rates)) if rates else None
+    words = f"the baseline's prompts were in the prefix cache ({was:.0%} hits), these were cold ({now:.0%})"
+    return words, 0.8, cache_lines(c.now)
 
 
 def _server_disagrees(c: Comparison) -> Reason | None:
@@ -106,8 +90,9 @@ def _server_disagrees(c: Comparison) -> Reason | None:
         return None
     if any(abs(d.factor - 1) > 0.1 for d in server):
         return None
-    words = f"the client sees {client[0].metric} at {client[0].factor:.2f}x, the server's own counters {server[0].factor:.2f}x"
-    return words, 0.8, proof(client[0], server[0])
+    seen, counted = client[0], server[0]
+    words = f"the client sees {seen.metric} at {seen.factor:.2f}x, the server's own counters {counted.factor:.2f}x"
+    return words, 0.8, proof(seen, counted)
 
 
 def _flattered(c: Comparison) -> Reason | None:

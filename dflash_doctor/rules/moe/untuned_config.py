@@ -42,7 +42,7 @@ def check(c: Comparison) -> Finding | None:
     had = bool(lost(c, "moe.config_used"))
     return Finding(
         cause="",
-        summary="the mixture-of-experts kernel runs on default tile sizes; the tuned server had a configuration for this shape",
+        summary="the mixture-of-experts kernel runs on default tile sizes; the tuned server had a file for this shape",
         confidence=0.85 if had else 0.6,
         severity="warning",
         evidence=(

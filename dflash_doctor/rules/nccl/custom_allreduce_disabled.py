@@ -12,7 +12,7 @@ microseconds on NVLink, NCCL's ring 10 to 30 (MEASURING.md 5.4). It is felt at s
 Start without the flag and look for `Registering … cuda graph addresses`, which the engine prints only when it is used.
 
 ## What usually did it
-A flag from a debugging session; more than two cards without a full NVLink mesh; P2P lost; a world size without a kernel.
+A flag from a debugging session; more than two cards without a full NVLink mesh; P2P lost; an unusual world size.
 
 ## When it is wrong
 On PCIe cards beyond two the refusal is by design, in the tuned server as well. Across hosts it never runs. Another fast

@@ -35,7 +35,7 @@ def check(c: Comparison) -> Finding | None:
         return None
     ratio = _bandwidth(c)
     tp = c.now.value("parallel.tp", 1)
-    others = [d for d in c.drift("package.torch", "engine.version", "gpu.driver", "package.triton")]
+    others = c.drift("package.torch", "engine.version", "gpu.driver", "package.triton")
     if ratio is None and (not isinstance(tp, int) or tp < 2):
         return None
     slower = ratio is not None and ratio < 0.8

@@ -53,7 +53,7 @@ def _finding(
     first = lowered[0].words() if lowered else "the limit on running requests"
     worst = max(queued, key=lambda i: i.waiting or 0, default=None)
     waits = (
-        f"; {worst.waiting:.0f} wait while {worst.running or 0:.0f} run and the KV cache is {worst.kv_usage or 0:.0%} full"
+        f"; {worst.waiting:.0f} wait, {worst.running or 0:.0f} run, and the KV cache is {worst.kv_usage or 0:.0%} full"
         if worst
         else ""
     )

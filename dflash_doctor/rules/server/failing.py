@@ -50,7 +50,7 @@ def check(c: Comparison) -> Finding | None:
 def _first(errors: list[Signal]) -> Signal | None:
     """The error that explains most: an exception before the lines that only report a dead process."""
     telling = [s for s in errors if s.id not in ECHOES and ("Error" in s.evidence.text or "error" in s.evidence.text)]
-    return (telling or errors or [None])[0]  # type: ignore[list-item]
+    return next(iter(telling or errors), None)
 
 
 def _telling(errors: list[Signal], first: Signal | None) -> list[Signal]:

@@ -53,7 +53,7 @@ def check(c: Comparison) -> Finding | None:
     changed = " since the tuned state, with the same drafter" if same else ""
     return Finding(
         cause="",
-        summary=f"hardly any drafted token is ever right ({shown(now)}){changed}: the drafter is not wired to this target",
+        summary=f"hardly any drafted token is right ({shown(now)}){changed}: the drafter is not wired to this target",
         confidence=min(confidence, 0.92),
         severity="critical",
         evidence=(*proof(*warned, *said[:2]), *acceptance(c.now), *proof(c.now.settings.get("spec.draft_model"))),

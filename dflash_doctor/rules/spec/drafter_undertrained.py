@@ -21,6 +21,8 @@ checkpoint that was good before has not become undertrained: look at what change
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import TOKENS
 from dflash_doctor.rules.drafting import WIRED_WRONGLY, acceptance, break_even, drafting, same_drafter, shown
@@ -41,7 +43,7 @@ def check(c: Comparison) -> Finding | None:
     method = f"speculation by {drafting(c.was).method} as tuned" if c.was and drafting(c.was).on else "another drafter"
     return Finding(
         cause="",
-        summary=f"the drafter guesses badly from the first position on ({shown(now)}), and smoothly so: it is poor, not miswired",
+        summary=f"the drafter guesses badly from the first position on ({shown(now)}), smoothly: poor, not miswired",
         confidence=0.72 if now.first < 0.3 else 0.65,
         severity="critical" if now.first < 0.3 else "warning",
         evidence=(*acceptance(c.now), *proof(c.now.settings.get("spec.draft_model"))),
@@ -56,6 +58,5 @@ def check(c: Comparison) -> Finding | None:
 
 
 def smooth(curve: tuple[float, ...]) -> bool:
-    """Whether acceptance declines position by position, with no cliff: no position keeps under a tenth of the one before
-    while that one was still worth something."""
-    return all(b >= 0.1 * a for a, b in zip(curve, curve[1:], strict=False) if a > 0.1)
+    """Whether acceptance declines without a cliff: no position keeps under a tenth of a good one before it."""
+    return all(b >= 0.1 * a for a, b in pairwise(curve) if a > 0.1)

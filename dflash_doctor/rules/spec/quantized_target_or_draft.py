@@ -47,9 +47,10 @@ def check(c: Comparison) -> Finding | None:
         ROTATED.search(s.evidence.text) for s in c.now.signals
     )
     dead = now.useless or (now.first or 1) < 0.05
+    what = changed[0].words() if changed else "the drafter is quantised otherwise than the target"
     return Finding(
         cause="",
-        summary=f"{changed[0].words() if changed else 'the drafter is quantised otherwise than the target'}; the same drafter now keeps {shown(now)}",
+        summary=f"{what}; the same drafter now keeps {shown(now)}",
         confidence=0.9 if rotated else 0.8 if dead and changed else 0.65,
         severity="critical" if dead else "warning",
         evidence=(*proof(*changed), *proofs(said), *acceptance(c.now)),
