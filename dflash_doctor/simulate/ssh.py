@@ -57,6 +57,7 @@ class SshServer:
         self.seen = Seen()
         self.port = 0
         self._sock: socket.socket | None = None
+        self.grace_s = GRACE_S
         self._open: set[_Connection] = set()
         self._lock = threading.Lock()
 
@@ -77,6 +78,7 @@ class SshServer:
 
     def close(self) -> None:
         """End every connection and every command; waits for them."""
+        self.grace_s = 0.3
         with self._lock:
             still = list(self._open)
         for connection in still:
@@ -193,7 +195,7 @@ class _Connection(paramiko.ServerInterface):
             both.register(process.stdout, selectors.EVENT_READ, channel.sendall)
             both.register(process.stderr, selectors.EVENT_READ, channel.sendall_stderr)
             while both.get_map() and not gone:
-                for key, _ in both.select(timeout=0.5):
+                for key, _ in both.select(timeout=0.2):
                     data = os.read(key.fd, 65536)
                     if not data:
                         both.unregister(key.fileobj)
@@ -207,7 +209,7 @@ class _Connection(paramiko.ServerInterface):
         process.stdout.close()
         process.stderr.close()
         try:
-            status = process.wait(GRACE_S if gone else None)
+            status = process.wait(self._server.grace_s if gone else None)
         except subprocess.TimeoutExpired:
             self._server.count("left_running")
             _kill(process)
