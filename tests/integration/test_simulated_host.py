@@ -286,3 +286,39 @@ def test_many_hosts_share_one_thread():
         assert config.count("Host gpu") == 12
         assert sum(t.name == "simulated hosts" for t in threading.enumerate()) == 1
         assert os.path.exists(hosts[11].folder)
+
+
+def test_a_request_without_streaming_is_answered_whole():
+    with SimulatedHost(quick()) as host:
+        ask = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}], "max_tokens": 12}
+        chat = httpx.post(f"{host.url}/v1/chat/completions", json=ask).json()
+        assert len(chat["choices"][0]["message"]["content"].split()) == chat["usage"]["completion_tokens"] == 12
+        assert chat["choices"][0]["finish_reason"] == "length"
+        own = httpx.post(
+            f"{host.url}/generate", json={"text": "hello", "sampling_params": {"max_new_tokens": 9}}
+        ).json()
+        assert own["meta_info"]["completion_tokens"] == 9 and own["meta_info"]["spec_verify_ct"] >= 2
+    with SimulatedHost("a6000-dflash") as vllm:
+        assert httpx.post(f"{vllm.url}/generate", json={"text": "x"}).status_code == 404, "that is SGLang's"
+
+
+def raw(host, data):
+    with socket.create_connection(("127.0.0.1", host.port), timeout=5) as s:
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+        said = b""
+        while piece := s.recv(65536):
+            said += piece
+        return said
+
+
+def test_odd_http_gets_an_answer_and_never_a_hang():
+    with SimulatedHost("healthy") as host:
+        assert raw(host, b"NONSENSE\r\n\r\n").startswith(b"HTTP/1.1 400")
+        assert raw(host, b"\x00" * 70_000).startswith(b"HTTP/1.1 431")
+        assert raw(host, b"POST /v1/completions HTTP/1.1\r\ncontent-length: x\r\n\r\n").startswith(b"HTTP/1.1 400")
+        chunked = b"POST /v1/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+        assert raw(host, chunked).startswith(b"HTTP/1.1 411")
+        two = b"GET /health HTTP/1.1\r\n\r\nGET /nowhere HTTP/1.1\r\nconnection: close\r\n\r\n"
+        answer = raw(host, two)
+        assert answer.startswith(b"HTTP/1.1 200") and b"HTTP/1.1 404 Not Found" in answer
