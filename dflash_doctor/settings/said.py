@@ -1,0 +1,153 @@
+"""What an engine or a person said, as Settings: argument names and raw values in, neutral keys and values out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dflash_doctor.model import Evidence, Said, Setting
+from dflash_doctor.settings.config_text import read_config
+from dflash_doctor.settings.derived import derive
+from dflash_doctor.settings.rows import SETTINGS, UNSET, Spelled, by_name
+from dflash_doctor.settings.values import neutral, plain
+from dflash_doctor.settings.versions import at
+
+# options that carry settings of their own, given as JSON, as a dict or as Python prints it
+CONTAINERS = (
+    "speculative_config",
+    "compilation_config",
+    "attention_config",
+    "kernel_config",
+    "structured_outputs_config",
+    "guided_decoding_config",
+    "decoding_config",
+    "eplb_config",
+    "cuda_graph_config",
+)
+# vLLM's configuration object: the group says nothing that the name inside does not
+GROUPS = (
+    "model_config",
+    "cache_config",
+    "parallel_config",
+    "scheduler_config",
+    "device_config",
+    "load_config",
+    "lora_config",
+    "observability_config",
+    "offload_config",
+    "multimodal_config",
+    "mamba_config",
+)
+DEEPEST = 6
+ALWAYS_GIVEN = ("model.path", "parallel.ep")  # vLLM's own default model is nobody's server; ep has no single flag
+
+
+def from_args(
+    engine: str,
+    args: Mapping[str, Any],
+    version: str | None,
+    said: Said,
+    evidence: Evidence | None = None,
+    spelled: Mapping[str, str] | None = None,
+) -> tuple[Setting, ...]:
+    """Settings of a dict of arguments or configuration, as the engine names them.
+
+    Names no row knows become `other.<name>`. `spelled` says how a person wrote a name, where that is known.
+    """
+    flat = flatten(args)
+    found: dict[str, Setting] = {}
+    for name, raw in flat.items():
+        known = _known(engine, name)
+        if known is None:
+            if raw is not None and not name.startswith("_"):
+                found[f"other.{name}"] = Setting(f"other.{name}", plain(raw), said, _written(spelled, name), evidence)
+            continue
+        row, spelling = known
+        value = neutral(row, spelling, raw)
+        if value is UNSET:
+            continue
+        written = _written(spelled, name) if spelled else spelling.written
+        found[row.key] = Setting(row.key, value, said, written, evidence)
+    return tuple(derive(engine, found, flat, version, said, evidence).values())
+
+
+def _known(engine: str, name: str) -> Spelled | None:
+    names = by_name(engine)
+    found = names.get(name)
+    if found is None:
+        head, dot, rest = name.partition(".")
+        if dot and head in GROUPS:
+            return names.get(rest)
+    return found
+
+
+def _written(spelled: Mapping[str, str] | None, name: str) -> str:
+    if spelled is None:
+        return name
+    return spelled.get(name) or spelled.get(name.partition(".")[0], name)
+
+
+# -- nested options ---------------------------------------------------------------------------------------------------
+
+
+def flatten(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested options under dotted names; names with underscores."""
+    flat: dict[str, Any] = {}
+    _into(flat, "", args, 0)
+    return flat
+
+
+def _into(flat: dict[str, Any], prefix: str, args: Mapping[str, Any], depth: int) -> None:
+    for key, raw in args.items():
+        name = prefix + str(key).lstrip("-").replace("-", "_")
+        value = opened(raw) if name in CONTAINERS else raw
+        if isinstance(value, Mapping) and (value or name in CONTAINERS) and depth < DEEPEST:
+            _into(flat, name + ".", value, depth + 1)
+        else:
+            flat[name] = value
+
+
+def opened(raw: Any) -> Any:
+    """A JSON option as a dict: from JSON, from Python's print, or as it is."""
+    if not isinstance(raw, str):
+        return raw
+    text = raw.strip()
+    if text.startswith("{"):
+        try:
+            loaded = json.loads(text)
+            return loaded if isinstance(loaded, dict) else raw
+        except (ValueError, RecursionError):
+            pass
+    if "{" in text or "(" in text:
+        return read_config(text) or raw
+    return raw
+
+
+# -- defaults ---------------------------------------------------------------------------------------------------------
+
+
+def defaults(engine: str, version: str | None) -> tuple[Setting, ...]:
+    """What this version does when nobody says anything: only plain values that are known for it.
+
+    Variables of the environment are left out: whether they are unset is known only when the environment was read.
+    """
+    found: dict[str, Setting] = {}
+    for row in SETTINGS.values():
+        if row.speed < 0.1 or row.same == "any" or row.key.startswith(("env.", "spec.")) or row.key in ALWAYS_GIVEN:
+            continue
+        for s in row.spellings(engine):
+            if s.default is UNSET or s.default is None or not s.acts(version):
+                continue
+            known, raw = at(s.default, version, engine)
+            value = neutral(row, s, raw) if known and not str(raw).startswith("<") else UNSET
+            if value is not UNSET and value != "":
+                found.setdefault(row.key, Setting(row.key, value, "default", s.written))
+    return (*found.values(), *_unwritten(engine, found))
+
+
+def _unwritten(engine: str, found: Mapping[str, Setting]) -> Iterable[Setting]:
+    """Defaults that no single option states."""
+    if engine in ("vllm", "sglang") and found:
+        yield Setting("spec.method", "none", "default")
+        yield Setting("parallel.ep", 1, "default")
