@@ -1,7 +1,10 @@
+"""What programs read. After a wanted change of the published files: python tests/test_report_json.py"""
+
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -11,6 +14,8 @@ from dflash_doctor.formats.report import ReportFile
 from dflash_doctor.model import Comparison, Diagnosis, Drift, Part, Setting, Slowdown, Snapshot
 from dflash_doctor.report import as_json
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SCHEMA, EXAMPLE = EXAMPLES / "report.schema.json", EXAMPLES / "report.json"
 # the fields outside programs rely on; they may never be renamed
 CONTRACT = {
     "": {"schema", "target", "taken_at", "engine", "baseline", "verdict", "slowdown", "findings", "deltas", "drifts"},
@@ -85,3 +90,28 @@ def test_every_report_fits_the_published_schema(story):
 def test_a_reader_of_today_reads_the_report_of_tomorrow():
     later = {**doc(a6000()), "horoscope": "good"}
     assert ReportFile.model_validate(later).verdict == "regressed"
+
+
+def schema():
+    return json.dumps(ReportFile.model_json_schema(by_alias=True), indent=2) + "\n"
+
+
+def fields(schema):
+    # pydantic words a type now this way, now that; the fields are what counts
+    parts = {"": schema, **schema["$defs"]}
+    return {name: (sorted(p["properties"]), sorted(p.get("required", ()))) for name, p in parts.items()}
+
+
+def test_the_published_schema_has_the_fields_in_use():
+    assert fields(json.loads(SCHEMA.read_text(encoding="utf-8"))) == fields(json.loads(schema()))
+
+
+def test_the_published_example_is_a_report():
+    example = json.loads(EXAMPLE.read_text(encoding="utf-8"))
+    jsonschema.validate(example, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert {**example, "tool": None} == {**doc(a6000()), "tool": None}
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema(), encoding="utf-8")
+    EXAMPLE.write_text(as_json.render(a6000()), encoding="utf-8")
