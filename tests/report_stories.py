@@ -105,7 +105,7 @@ def a6000() -> Diagnosis:
         findings=(
             Finding(
                 "spec.drafter_undertrained",
-                "the drafter guesses badly from the first position on (1.17 tokens per step, first position 12 %, 15 "
+                "the drafter guesses badly from the first position on (1.17 tokens per step, first position 12%, 15 "
                 "drafted), and smoothly so: it is poor, not miswired",
                 0.72, "critical", Impact(0.3656),
                 (Evidence("server.log", SPEC_LINE, 24), Evidence("cmdline", FLAG_LINE)),
@@ -122,7 +122,7 @@ def a6000() -> Diagnosis:
             ),
             Finding(
                 "spec.method_changed",
-                "speculation runs by dflash (1.17 tokens per step, first position 12 %, 15 drafted); tuned was mtp "
+                "speculation runs by dflash (1.17 tokens per step, first position 12%, 15 drafted); tuned was mtp "
                 "(3.20 tokens per step, 3 drafted)",
                 0.55, "warning", Impact(0.3656, bound=True),
                 (Evidence("cmdline", FLAG_LINE), Evidence("server.log", SPEC_LINE, 24)),

@@ -56,7 +56,7 @@ def test_a_faster_host_is_told_so():
     deltas = (replace(base.comparison.deltas[0], now=95.0, factor=1.293, verdict="better"),)
     slow = Slowdown("output_tok_s", 73.5, 95.0, 1.293, "chat", 1.0)
     d = replace(base, slowdown=slow, comparison=replace(base.comparison, deltas=deltas))
-    assert first_line(d) == "healthy: 95.0 tok/s, was 73.5 (29 % faster)"
+    assert first_line(d) == "healthy: 95.0 tok/s, was 73.5 (29% faster)"
 
 
 def test_not_comparable_says_why_first():
@@ -134,7 +134,7 @@ def test_a_command_is_told_from_a_sentence(step, typed):
 
 def test_weak_suspicions_are_to_check_and_come_after_the_findings():
     text = terminal.render(a6000())
-    assert "attention.backend_changed  to check (30 %)" in text
+    assert "attention.backend_changed  to check (30%)" in text
     assert text.index("Also seen") > text.index("2. spec.method_changed")
 
 

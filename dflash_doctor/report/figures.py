@@ -7,7 +7,7 @@ import math
 from dflash_doctor.metrics import METRICS
 
 TWICE = 0.5  # from twice as slow on a factor says more than a percent
-STILL = 0.005  # a change that rounds to 0 %
+STILL = 0.005  # a change that rounds to 0%
 
 
 def number(x: float) -> str:
@@ -26,11 +26,11 @@ def number(x: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`1.1 %`, `72 %`: two digits, of a share of one."""
+    """`1.1%`, `72%`: two digits, of a share of one."""
     if not math.isfinite(share):
         return "no number"
     x = 100 * share
-    return f"{x:.1f} %" if 0 < abs(x) < 9.95 else f"{x:,.0f} %"
+    return f"{x:.1f}%" if 0 < abs(x) < 9.95 else f"{x:,.0f}%"
 
 
 def bare(metric: str, x: float) -> str:
@@ -56,7 +56,7 @@ def unit(metric: str) -> str:
 
 
 def value(metric: str, x: float) -> str:
-    """`17.7 tok/s`, `1,270,042 tokens`, `56.5 ms`, `1.1 %`."""
+    """`17.7 tok/s`, `1,270,042 tokens`, `56.5 ms`, `1.1%`."""
     shown = bare(metric, x)
     return f"{shown} {unit(metric)}" if unit(metric) and math.isfinite(x) else shown
 
@@ -77,7 +77,7 @@ def times(factor: float) -> str:
 
 
 def pace(factor: float) -> str:
-    """A speed factor in words: `4.2x slower`, `38 % slower`, `12 % faster`, `as fast`."""
+    """A speed factor in words: `4.2x slower`, `38% slower`, `12% faster`, `as fast`."""
     if not math.isfinite(factor):
         return "far faster" if factor > 0 else "not known how much"
     if factor <= 0:

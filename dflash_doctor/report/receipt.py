@@ -94,7 +94,7 @@ def _drawable(x: float) -> bool:
 
 
 def share(f: Finding, slow: Slowdown | None) -> str:
-    """`71 % of the slow-down: 0.36x of the 0.24x`; "at most" where several causes compete for it."""
+    """`71% of the slow-down: 0.36x of the 0.24x`; "at most" where several causes compete for it."""
     if f.impact is None:
         return ""
     most = "at most " if f.impact.bound else ""

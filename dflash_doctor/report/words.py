@@ -162,7 +162,7 @@ def quiet(d: Diagnosis) -> tuple[Finding, ...]:
 
 
 def sure(confidence: float) -> str:
-    """`likely (72 %)`."""
+    """`likely (72%)`."""
     word = next((w for limit, w in SURE if confidence >= limit), "to check")
     return f"{word} ({percent(confidence)})"
 
