@@ -85,7 +85,7 @@ def tokens_per_step(s: Snapshot, concurrency: float | None = None) -> float | No
     """Acceptance length with the bonus token; 1 where speculation is known to be off; None when unknown."""
     found = [x for x in s.samples if x.metric == LENGTHS[0]] or [x for x in s.samples if x.metric == LENGTHS[1]]
     near = [x for x in found if concurrency is not None and x.concurrency == concurrency]
-    values = [x.value for x in near or found]
+    values = [x.value for x in near or found] or [i.accept_length for i in steady(s.intervals) if i.accept_length]
     if values:
         return float(median(values))
     return 1.0 if s.value("spec.method") == "none" else None

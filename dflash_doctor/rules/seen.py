@@ -22,6 +22,11 @@ def lost(c: Comparison, *ids: str) -> tuple[Signal, ...]:
     return () if c.was is None else tuple(s for s in c.was.find(*ids) if not c.now.find(s.id))
 
 
+def distinct(signals: Iterable[Signal]) -> list[Signal]:
+    """Each signal once, in order; several questions may find the same line."""
+    return list({(s.id, s.evidence): s for s in signals}.values())
+
+
 def _had(c: Comparison, signal: Signal) -> bool:
     return c.was is not None and any(s.id == signal.id and s.template == signal.template for s in c.was.find(signal.id))
 

@@ -25,15 +25,14 @@ from __future__ import annotations
 from dflash_doctor import settings
 from dflash_doctor.model import Comparison, Finding, Setting
 from dflash_doctor.physics import PREFILL, STEP
-from dflash_doctor.rules.seen import new, new_about, proof, proofs
+from dflash_doctor.rules.seen import distinct, new, new_about, proof, proofs
 
 KEYS = ("attention.backend", "attention.prefill_backend", "attention.decode_backend", "attention.fa_version")
 
 
 def check(c: Comparison) -> Finding | None:
     refused = _refused(c)
-    said = [*new_about(c, "attention_backend_fallback"), *new(c, "attn.fallback", "attn.fa_fallback")]
-    said = list(dict.fromkeys(said))
+    said = distinct([*new_about(c, "attention_backend_fallback"), *new(c, "attn.fallback", "attn.fa_fallback")])
     if refused is None and not said:
         return None
     if c.was is not None and not refused and not c.drift(*KEYS) and not said:

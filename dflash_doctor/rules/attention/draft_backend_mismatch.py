@@ -25,14 +25,14 @@ from __future__ import annotations
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import STEP, TOKENS
 from dflash_doctor.rules.drafting import drafting
-from dflash_doctor.rules.seen import new, new_about, proof, proofs, put_back, same_engine
+from dflash_doctor.rules.seen import distinct, new, new_about, proof, proofs, put_back, same_engine
 
 
 def check(c: Comparison) -> Finding | None:
     if not drafting(c.now).on:
         return None
     changed = list(c.drift("attention.draft_backend"))
-    said = list(dict.fromkeys([*new_about(c, "draft_backend_mismatch"), *new(c, "attn.draft_backend")]))
+    said = distinct([*new_about(c, "draft_backend_mismatch"), *new(c, "attn.draft_backend")])
     warned = [s for s in said if s.level in ("WARNING", "ERROR")]
     if not changed and not warned:
         return None

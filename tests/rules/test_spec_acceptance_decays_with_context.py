@@ -1,0 +1,22 @@
+"""spec.acceptance_decays_with_context: when it is named, and the nearest case where it is not."""
+
+from __future__ import annotations
+
+from tests.rules.build import found, snapshot, steps
+
+def server(at_short, at_long):
+    rows = [steps(1, 50, accept_length=at_short, context_tokens=900), steps(1, 40, accept_length=at_long, context_tokens=22000)]
+    return snapshot("sglang", settings={"spec.method": "dflash"}, intervals=rows)
+
+
+def test_acceptance_that_falls_with_the_context_is_named():
+    finding = found("spec.acceptance_decays_with_context", server(4.0, 2.1), server(4.0, 3.8))
+    assert finding.summary == "tokens per step fall from 4.00 under 2,000 tokens of context to 2.10 above 8,000"
+
+
+def test_a_small_decline_is_every_drafters():
+    assert found("spec.acceptance_decays_with_context", server(4.0, 3.6)) is None
+
+
+def test_a_decline_that_the_tuned_server_had_is_no_change():
+    assert found("spec.acceptance_decays_with_context", server(4.0, 2.1), server(4.0, 2.2)) is None
