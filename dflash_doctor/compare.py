@@ -7,6 +7,7 @@ settings may differ, that is a Drift and usually the answer; conditions (hardwar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -17,6 +18,7 @@ from dflash_doctor.model import (
     Comparison,
     Delta,
     Drift,
+    Evidence,
     Gap,
     Sample,
     Setting,
@@ -45,6 +47,7 @@ def compare(now: Snapshot, was: Snapshot | None, basis: Basis = "baseline") -> C
     """Hold `now` against `was`; without a `was` the comparison carries the snapshot alone."""
     if was is None:
         return Comparison(now=now)
+    was = _marked(was, basis)
     unlike = _unlike(now, was)
     deltas = _deltas(now, was)
     gaps = [] if deltas else [_no_numbers(now, was)]
@@ -57,6 +60,26 @@ def compare(now: Snapshot, was: Snapshot | None, basis: Basis = "baseline") -> C
         unlike=unlike,
         fresh=_fresh(now, was),
         gaps=tuple(gaps),
+    )
+
+
+def _marked(was: Snapshot, basis: Basis) -> Snapshot:
+    """The baseline with its lines marked as such: beside the host's own they would read like them."""
+
+    def mark(e: Evidence | None) -> Evidence | None:
+        return None if e is None else replace(e, source=f"{basis}: {e.source}")
+
+    def marked(s: Setting) -> Setting:
+        return replace(s, evidence=mark(s.evidence))
+
+    return replace(
+        was,
+        settings={k: marked(s) for k, s in was.settings.items()},
+        asked={k: marked(s) for k, s in was.asked.items()},
+        signals=tuple(
+            replace(s, evidence=replace(s.evidence, source=f"{basis}: {s.evidence.source}")) for s in was.signals
+        ),
+        samples=tuple(replace(s, evidence=mark(s.evidence)) for s in was.samples),
     )
 
 

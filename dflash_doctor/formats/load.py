@@ -82,7 +82,7 @@ class LoadFile(_Model):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    schema_: Literal["dflash-doctor/load/1"] = Field("dflash-doctor/load/1", alias="schema")
+    schema_: Literal["dflash-doctor/load/1"] = Field(default="dflash-doctor/load/1", alias="schema")
     client: Client
     started_at: str
     api: str
