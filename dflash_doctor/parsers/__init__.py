@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dflash_doctor.model import Facts
+from dflash_doctor.parsers import cmdline, environ, packages, server_info
 
 
 class Parser(Protocol):
@@ -16,4 +17,4 @@ class Parser(Protocol):
         """The facts of one file; raises Unreadable."""
 
 
-ALL: tuple[Parser, ...] = ()
+ALL: tuple[Parser, ...] = (cmdline, environ, packages, server_info)

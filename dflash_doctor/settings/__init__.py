@@ -17,19 +17,24 @@ from dflash_doctor.settings.config_text import read_config
 from dflash_doctor.settings.environment import from_environ, tunes
 from dflash_doctor.settings.flags import from_flags
 from dflash_doctor.settings.rows import SETTINGS, SettingRow, Spelling, speed_weight
-from dflash_doctor.settings.said import defaults, from_args
+from dflash_doctor.settings.said import defaults, flatten, from_args, told
 from dflash_doctor.settings.same import alike
+from dflash_doctor.settings.values import HIDDEN, secret
 
 __all__ = [
+    "HIDDEN",
     "SETTINGS",
     "SettingRow",
     "Spelling",
     "alike",
     "defaults",
+    "flatten",
     "from_args",
     "from_environ",
     "from_flags",
     "read_config",
+    "secret",
     "speed_weight",
+    "told",
     "tunes",
 ]

@@ -113,10 +113,11 @@ class _Reader:
         if depth >= DEEPEST:
             return self.skipped()
         items = self.items("colon" if opened == "{" else "equals", depth + 1)
-        if opened == "{" and not items:
-            return {}
-        if items and all(name is not None for name, _ in items):
-            return dict(items)
+        named = {name: value for name, value in items if name is not None}
+        if len(named) == len(items) and (named or opened == "{"):
+            return named
+        if named and opened == "{":  # cut off in the middle of an item
+            return named
         return [value if name is None else {name: value} for name, value in items]
 
     def skipped(self) -> str:

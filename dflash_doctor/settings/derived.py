@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dflash_doctor.model import Evidence, Said, Setting
-from dflash_doctor.settings.rows import SETTINGS
+from dflash_doctor.settings.rows import SETTINGS, bare
 from dflash_doctor.settings.values import as_bool, as_int, as_sizes, word
 from dflash_doctor.settings.versions import number
 
@@ -19,11 +19,14 @@ def derive(
     flat: Mapping[str, Any],
     version: str | None,
     said: Said,
-    evidence: Evidence | None,
+    seen: Callable[[str], Evidence | None],
 ) -> Found:
     """`found` with what follows from it."""
 
     def put(key: str, value: Any, spelled: str) -> None:
+        name = bare(spelled)
+        before = found.get(key)
+        evidence = seen(name) if name in flat else before.evidence if before is not None else None
         found[key] = Setting(key, value, said, spelled, evidence)
 
     if engine == "vllm":
@@ -132,6 +135,9 @@ def _graphs(found: Found, flat: Mapping[str, Any], version: str | None, put: Put
         elif as_bool(flat.get("disable_piecewise_cuda_graph")) is False:
             put("cudagraph.mode", "full_and_piecewise", "--disable-piecewise-cuda-graph")
     mode = found.get("cudagraph.mode")
+    resolved = [k for k in found if k.startswith("other.cuda_graph_config.")]
+    for key in resolved:
+        del found[key]  # said in our words below
     if mode is not None and mode.value == "none":
         # the sizes it would have captured are still printed
         found.pop("cudagraph.sizes", None)
@@ -140,6 +146,9 @@ def _graphs(found: Found, flat: Mapping[str, Any], version: str | None, put: Put
     sizes = as_sizes(flat.get("cuda_graph_config.decode.bs"))
     if sizes:
         put("cudagraph.sizes", sizes, "--cuda-graph-bs-decode")
+    prefill_sizes = as_sizes(flat.get("cuda_graph_config.prefill.bs"))
+    if prefill_sizes and prefill != "disabled":
+        put("cudagraph.prefill_sizes", prefill_sizes, "--cuda-graph-bs-prefill")
     if flat.get("cuda_graph_config.decode.max_bs") is not None:
         put("cudagraph.max_size", as_int(flat["cuda_graph_config.decode.max_bs"]), "--cuda-graph-max-bs-decode")
 
@@ -161,9 +170,9 @@ def _mode(prefill: str | None) -> str:
 def _drafts(found: Found, flat: Mapping[str, Any], put: Put) -> None:
     method = found.get("spec.method")
     if method is not None and str(flat.get("speculative_algorithm")).upper() == "EAGLE":
-        # NEXTN is rewritten to EAGLE at start; then the drafter is the target's own head
+        # NEXTN is rewritten to EAGLE at start, and EAGLE without a drafter takes the target's own head
         drafter, target = flat.get("speculative_draft_model_path"), flat.get("model_path")
-        if drafter is not None and drafter == target:
+        if drafter in (None, "None", "", target) or "nextn" in str(drafter).lower():
             put("spec.method", "mtp", method.spelled)
     if method is None or method.value == "none":
         # resolved arguments carry the other options whether there is drafting or not

@@ -23,17 +23,18 @@ NAMES = (
 )  # fmt: skip
 # where it runs and who reaches it, not how fast
 SILENT = re.compile(
-    r"(?:_PORT|_HOST|_IP|_ADDR|_URL|_HOME|USAGE|_COMMIT|_TRACK|IMAGE_TAG|_BUILD_\w+|RAY_RUNTIME\w*|RAY_JOB\w*|RAY_CLIENT\w*)$"
+    r"(?:_PORT|_HOST|_IP|_ADDR|_URL|_HOME|_ID|_NAME|USAGE\w*|_COMMIT|_TRACK|IMAGE_TAG|_BUILD_\w+|RAY_(?:RUNTIME|JOB|CLIENT)\w*)$"
 )
 SECRET = re.compile(r"KEY|TOKEN(?!IZER|S)|SECRET|PASSW|CREDENTIAL|AUTH")
 
 
 def tunes(name: str) -> bool:
     """Whether a variable may change how fast a server is; secrets never count."""
-    if SECRET.search(name) or SILENT.search(name):
+    if SECRET.search(name):
         return False
-    known = name in by_variable("vllm") or name in by_variable("sglang")
-    return known or name in NAMES or name.startswith(FAMILIES)
+    if name in by_variable("vllm") or name in by_variable("sglang") or name in NAMES:
+        return True
+    return name.startswith(FAMILIES) and not SILENT.search(name)
 
 
 def from_environ(
@@ -42,7 +43,7 @@ def from_environ(
     """Settings of an environment; `evidence` is the line of each variable."""
     seen = evidence or {}
     found: dict[str, Setting] = {}
-    variables = by_variable(engine)
+    variables = by_variable(engine)  # none for "": then only the variables themselves are kept
     for name, text in env.items():
         if not tunes(name):
             continue

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cache
+from itertools import islice, takewhile
 from typing import Any
 
 from dflash_doctor.model import Evidence, Setting
-from dflash_doctor.settings.rows import Spelled, bare, by_flag, switches
-from dflash_doctor.settings.said import CONTAINERS, from_args, opened
+from dflash_doctor.settings.rows import Spelled, bare, by_flag, several, switches
+from dflash_doctor.settings.said import CONTAINERS, opened, told
+from dflash_doctor.settings.values import HIDDEN, secret
 
 # short names that argparse completes, or that only the parser knows
 SHORT = {
@@ -17,15 +21,41 @@ SHORT = {
 }  # fmt: skip
 _FLAG = re.compile(r"--?[A-Za-z]")
 _OPTIMIZE = re.compile(r"-O(?P<value>\d)$")  # -O3
+SHOWN = 300  # characters of a flag and its words in evidence
+MODEL = {"vllm": "model", "sglang": "model_path"}  # what the word without a flag is
 MANY = ("list", "sizes")
 
 
 def from_flags(
-    engine: str, argv: Sequence[str], version: str | None, evidence: Evidence | None = None
+    engine: str, argv: Sequence[str], version: str | None, source: str | None = None, line: int | None = None
 ) -> tuple[Setting, ...]:
-    """Settings of the words that follow the program's name; the last of equal flags wins."""
+    """Settings of the words that follow the program's name; the last of equal flags wins.
+
+    With a `source` each setting has the words of its flag as evidence.
+    """
     args, spelled = read_flags(engine, argv)
-    return from_args(engine, args, version, "asked", evidence, spelled)
+    typed = as_typed(argv) if source else {}
+
+    def seen(name: str) -> Evidence | None:
+        text = typed.get(spelled.get(name) or spelled.get(name.partition(".")[0], ""))
+        return Evidence(source, text, line) if source and text else None
+
+    return told(engine, args, version, "asked", seen, spelled)
+
+
+def as_typed(argv: Sequence[str]) -> dict[str, str]:
+    """Each flag with the words that follow it."""
+    words: dict[str, list[str]] = {}
+    flag = "MODEL"
+    for word in argv:
+        if _FLAG.match(word):
+            flag = word.partition("=")[0]
+            words[flag] = [flag, HIDDEN] if secret(flag) else [word]
+        elif secret(flag):
+            continue
+        else:
+            words.setdefault(flag, []).append(word)
+    return {f: " ".join(w)[:SHOWN] for f, w in words.items()}
 
 
 def read_flags(engine: str, argv: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -37,8 +67,8 @@ def read_flags(engine: str, argv: Sequence[str]) -> tuple[dict[str, Any], dict[s
         typed = argv[at]
         at += 1
         if not _FLAG.match(typed):
-            if engine == "vllm" and "model" not in args and at == 1:
-                args["model"], spelled["model"] = typed, "MODEL"
+            if engine in MODEL and MODEL[engine] not in args:
+                args[MODEL[engine]], spelled[MODEL[engine]] = typed, "MODEL"
             continue
         flag, has_value, value = typed.partition("=")
         optimize = _OPTIMIZE.match(flag)
@@ -68,9 +98,18 @@ def _complete(engine: str, flag: str) -> str:
     flag = SHORT.get(engine, {}).get(flag, flag)
     if flag in flags or not flag.startswith("--") or len(flag) < 6:
         return flag
-    begun = {row.key: f for f, (row, _) in flags.items() if f.startswith(flag)}
-    exact = flag in switches(engine) or "--" + flag[5:] in flags
-    return next(iter(begun.values())) if len(begun) == 1 and not exact else flag
+    if flag in switches(engine) or flag in several(engine):
+        return flag
+    ordered = in_order(engine)
+    first = bisect_left(ordered, flag)
+    begun = {flags[f][0].key: f for f in takewhile(lambda f: f.startswith(flag), islice(ordered, first, None))}
+    return next(iter(begun.values())) if len(begun) == 1 else flag
+
+
+@cache
+def in_order(engine: str) -> tuple[str, ...]:
+    """All flags of an engine, sorted."""
+    return tuple(sorted(by_flag(engine)))
 
 
 def _takes(engine: str, flag: str, known: Spelled | None, argv: Sequence[str], at: int) -> int:
@@ -80,7 +119,7 @@ def _takes(engine: str, flag: str, known: Spelled | None, argv: Sequence[str], a
         return 0
     if flag in switches(engine):
         return 1 if argv[at].lower() in ("true", "false") else 0
-    if known is None or known[0].kind not in MANY:
+    if flag not in several(engine) and (known is None or known[0].kind not in MANY):
         return 1
     end = at
     while end < len(argv) and not _FLAG.match(argv[end]):

@@ -184,6 +184,12 @@ def switches(engine: str) -> frozenset[str]:
     return frozenset(known | stand_for | set(_file()["switches"].get(engine, ())))
 
 
+@cache
+def several(engine: str) -> frozenset[str]:
+    """Flags that take several words and are no row."""
+    return frozenset(_file()["several"].get(engine, ()))
+
+
 # -- how much it matters ----------------------------------------------------------------------------------------------
 
 # what is no row: facts of compare.py, packages, variables and knobs nobody knows

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dflash_doctor.model import Evidence, Said, Setting
 from dflash_doctor.settings.config_text import read_config
 from dflash_doctor.settings.derived import derive
 from dflash_doctor.settings.rows import SETTINGS, UNSET, Spelled, by_name
-from dflash_doctor.settings.values import neutral, plain
+from dflash_doctor.settings.values import HIDDEN, neutral, plain, secret
 from dflash_doctor.settings.versions import at
 
 # options that carry settings of their own, given as JSON, as a dict or as Python prints it
@@ -40,6 +40,7 @@ GROUPS = (
     "mamba_config",
 )
 DEEPEST = 6
+Seen = Callable[[str], Evidence | None]  # name as in the flattened dict -> the line it stands in
 ALWAYS_GIVEN = ("model.path", "parallel.ep")  # vLLM's own default model is nobody's server; ep has no single flag
 
 
@@ -49,27 +50,40 @@ def from_args(
     version: str | None,
     said: Said,
     evidence: Evidence | None = None,
-    spelled: Mapping[str, str] | None = None,
 ) -> tuple[Setting, ...]:
     """Settings of a dict of arguments or configuration, as the engine names them.
 
-    Names no row knows become `other.<name>`. `spelled` says how a person wrote a name, where that is known.
+    Names no row knows become `other.<name>`.
     """
+    return told(engine, args, version, said, lambda _: evidence)
+
+
+def told(
+    engine: str,
+    args: Mapping[str, Any],
+    version: str | None,
+    said: Said,
+    seen: Seen,
+    spelled: Mapping[str, str] | None = None,
+) -> tuple[Setting, ...]:
+    """`from_args` where each name has evidence of its own; `spelled` says how a person wrote a name."""
     flat = flatten(args)
     found: dict[str, Setting] = {}
     for name, raw in flat.items():
         known = _known(engine, name)
         if known is None:
             if raw is not None and not name.startswith("_"):
-                found[f"other.{name}"] = Setting(f"other.{name}", plain(raw), said, _written(spelled, name), evidence)
+                found[f"other.{name}"] = Setting(
+                    f"other.{name}", HIDDEN if secret(name) else plain(raw), said, _written(spelled, name), seen(name)
+                )
             continue
         row, spelling = known
-        value = neutral(row, spelling, raw)
+        value = HIDDEN if raw is not None and secret(name) else neutral(row, spelling, raw)
         if value is UNSET:
             continue
         written = _written(spelled, name) if spelled else spelling.written
-        found[row.key] = Setting(row.key, value, said, written, evidence)
-    return tuple(derive(engine, found, flat, version, said, evidence).values())
+        found[row.key] = Setting(row.key, value, said, written, seen(name))
+    return tuple(derive(engine, found, flat, version, said, seen).values())
 
 
 def _known(engine: str, name: str) -> Spelled | None:

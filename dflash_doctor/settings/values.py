@@ -20,6 +20,16 @@ _HUMAN = re.compile(r"^(?P<number>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[kKmMgGtT])$")
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
+# api_key, hf_token, watermark_key: never stored, never shown; max_tokens and ssl_keyfile are no secrets
+SECRET = re.compile(r"(?:^|[_-])(?:key|token|secret|password|passwd|credentials?)$", re.I)
+HIDDEN = "<hidden>"
+
+
+def secret(name: str) -> bool:
+    """Whether the value of a flag or an argument of this name must not be kept."""
+    return bool(SECRET.search(name.rpartition(".")[2]))
+
+
 def neutral(row: SettingRow, spelling: Spelling | None, raw: Any) -> Any:
     """The value in neutral words; UNSET when it says nothing."""
     if raw is None or raw == "None":
