@@ -19,7 +19,7 @@ from dflash_doctor.parsers import shell
 from dflash_doctor.parsers.launch import RANK, Launch, exports, in_image, launches, release_of
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("cmdline", "cmdline.txt")
+READS: tuple[str, ...] = ("cmdline", "cmdline.txt")
 
 SHOWN = 300  # characters of a word in evidence
 # engines whose flags are those of another

@@ -17,7 +17,7 @@ from dflash_doctor import settings
 from dflash_doctor.model import Evidence, Facts, Gap, Unreadable
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("environ", "environ.txt")
+READS: tuple[str, ...] = ("environ", "environ.txt")
 
 LONGEST = 1_048_576  # characters; an environment is a few kilobytes
 SHOWN = 300

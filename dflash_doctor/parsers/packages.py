@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dflash_doctor.model import Facts, Unreadable
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("packages.txt", "packages.json", "pip.txt", "requirements.txt")
+READS: tuple[str, ...] = ("packages.txt", "packages.json", "pip.txt", "requirements.txt")
 
 LONGEST = 4_194_304  # characters; the largest environments have a thousand packages
 

@@ -20,7 +20,7 @@ from dflash_doctor.model import Evidence, Facts, Gap, Sample, Setting, Unreadabl
 from dflash_doctor.parsers import packages, shell
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("server_info.json", "version.json", "models.json")
+READS: tuple[str, ...] = ("server_info.json", "version.json", "models.json")
 
 SHOWN = 300  # characters of a value in evidence
 
