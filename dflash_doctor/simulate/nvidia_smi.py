@@ -46,6 +46,9 @@ KNOWN = {
     "protocol.ecc", "display_active", "display_mode", "gpu_bus_id", "gpu_uuid", "gpu_name",
 } | {f"clocks_event_reasons.{r}" for r in REASONS}  # fmt: skip
 ALIASES = {
+    "clocks.applications.gr": "clocks.applications.graphics", "clocks.applications.mem": "clocks.applications.memory",
+    "clocks.default_applications.gr": "clocks.default_applications.graphics",
+    "clocks.default_applications.mem": "clocks.default_applications.memory",
     "clocks.max.gr": "clocks.max.graphics", "clocks.max.mem": "clocks.max.memory", "clocks.current.sm": "clocks.sm",
     "clocks.current.graphics": "clocks.gr", "clocks.current.memory": "clocks.mem", "gpu_name": "name",
     "power.draw.average": "power.draw", "power.draw.instant": "power.draw", "gpu_uuid": "uuid",
@@ -95,7 +98,7 @@ def value_of(values: dict[str, Any], name: str) -> Any:
     if head == "clocks_event_reasons" and leaf in REASONS:
         mask = values.get("clocks_event_reasons.active")
         return None if mask is None else "Active" if int(str(mask), 16) & REASONS[leaf] else "Not Active"
-    if name not in KNOWN:
+    if name not in KNOWN and name not in ALIASES:
         raise Field(f'Field "{name}" is not a valid field to query.\n')
     return None
 

@@ -20,6 +20,13 @@ PYTHON = "python3.12"  # of the made-up engine
 SITE = f"opt/venv/lib/{PYTHON}/site-packages"
 
 
+_TCP_HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+_TCP_ROW = (
+    "   0: 00000000:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 38521 1 "
+    "0000000000000000 100 0 0 10 0\n"
+)
+
+
 class Root:
     """The files of one simulated host."""
 
@@ -59,9 +66,8 @@ class Root:
         self._machine()
         self._packages()
         self._model()
-        if self.scenario.fails is None:
-            for pid, parent, name, argv in self._processes():
-                self._process(pid, parent, name, argv)
+        for pid, parent, name, argv in self._processes():
+            self._process(pid, parent, name, argv)
         commands.set_up(self.folder, self.scenario, self.argv(), self._engine_environ(), self.log_file, self.started_at)
 
     def busy(self, on: bool) -> None:
@@ -71,9 +77,9 @@ class Root:
             self._busy_s += now - self._busy_since
         self._busy_since = now if on else None
         text = f"{self._busy_s:.3f}" + (f" {now:.3f}" if on else "")
-        beside = self._busy_file.with_suffix(".new")  # replaced whole: a reader never sees half of it
-        beside.write_text(text)
-        beside.replace(self._busy_file)
+        self._replace(self._busy_file, text)
+        if not on:
+            self._cpu_time()
 
     # -- what the engine was launched with ----------------------------------------------------------------------------
 
@@ -104,6 +110,8 @@ class Root:
         else:
             names = ["sglang::scheduler" if one else f"sglang::scheduler_TP{r}" for r in ranks]
         rows = [(API, 1, "vllm" if vllm else "python", self.argv()), (CORE, API, core[:15], [core])]
+        if self.scenario.fails is not None:
+            return rows[:1] if self.scenario.fails.process == "hangs" else []
         return rows + [
             (worker_pid(r), CORE if vllm else API, name[:15], [name]) for r, name in zip(ranks, names, strict=True)
         ]
@@ -111,16 +119,10 @@ class Root:
     def _process(self, pid: int, parent: int, name: str, argv: list[str]) -> None:
         s, at = self.scenario, f"proc/{pid}"
         cpus = s.machine.affinity or f"0-{s.machine.cpus - 1}"
-        ticks = int((self.started_at - self._booted_at) * 100)  # /proc counts in hundredths
         self._write(f"{at}/cmdline", "\0".join(argv) + "\0")
         self._write(f"{at}/environ", "".join(f"{k}={v}\0" for k, v in self._engine_environ().items()))
         self._write(f"{at}/comm", name + "\n")
-        # pid (comm) state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime
-        # priority nice threads itrealvalue starttime
-        self._write(
-            f"{at}/stat",
-            f"{pid} ({name}) S {parent} {API} {API} 0 -1 4194304 0 0 0 0 9000 700 0 0 20 0 64 0 {ticks} 0 0\n",
-        )
+        self._write(f"{at}/stat", self._stat(pid, parent, name))
         self._write(
             f"{at}/status",
             f"Name:\t{name}\nState:\tS (sleeping)\nPid:\t{pid}\nPPid:\t{parent}\nUid:\t0\t0\t0\t0\nThreads:\t64\n"
@@ -128,6 +130,10 @@ class Root:
         )
         self._write(f"{at}/cgroup", f"0::{self._cgroup}\n")
         self._write(f"{at}/maps", f"7f0000000000-7f0010000000 r-xp 0 08:01 1 /{SITE}/nvidia/nccl/lib/libnccl.so.2\n")
+        serving = pid == API and s.fails is None
+        self._write(f"{at}/net/tcp", _TCP_HEAD + (_TCP_ROW.format(port=self.port) if serving else ""))
+        if serving:
+            self._link(f"{at}/fd/7", "socket:[38521]")
         log = s.log.path or "pipe:[48213]"
         self._link(f"{at}/fd/0", "/dev/null")
         self._link(f"{at}/fd/1", log)
@@ -135,6 +141,28 @@ class Root:
         self._link(f"{at}/exe", f"/opt/venv/bin/{PYTHON}")
         self._link(f"{at}/cwd", "/root")
         self._link(f"{at}/root", "/")
+
+    def _stat(self, pid: int, parent: int, name: str) -> str:
+        # pid (comm) state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime
+        # priority nice threads itrealvalue starttime
+        m = self.scenario.machine
+        cores = {API: m.cpu_api, CORE: m.cpu_core}.get(pid, m.cpu_worker)
+        used = 9000 + int(100 * cores * self._busy_s)  # in hundredths of a second, as everything here
+        ticks = int((self.started_at - self._booted_at) * 100)
+        return f"{pid} ({name}) S {parent} {API} {API} 0 -1 4194304 0 0 0 0 {used} 700 0 0 20 0 64 0 {ticks} 0 0\n"
+
+    def _cpu_time(self) -> None:
+        """CPU time of the processes, and the periods in which their quota cut them off, go on with the work."""
+        for pid, parent, name, _ in self._processes():
+            file = self.root / f"proc/{pid}/stat"
+            if file.exists():
+                self._replace(file, self._stat(pid, parent, name))
+        periods = 1000 + int(10 * self._busy_s)  # of 100 ms
+        cut = int((periods - 1000) * self.scenario.machine.throttled)
+        file = self.root / f"sys/fs/cgroup{self._cgroup}/cpu.stat"
+        if file.exists():
+            self._replace(file, f"usage_usec 97000000\nnr_periods {periods}\nnr_throttled {cut}\n"
+                                f"throttled_usec {cut * 50000}\n")  # fmt: skip
 
     def _engine_environ(self) -> dict[str, str]:
         return {"PATH": "/opt/venv/bin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **self.scenario.environ}
@@ -193,8 +221,7 @@ class Root:
         self._write("sys/devices/system/node/online", f"0-{m.numa_nodes - 1}\n" if m.numa_nodes > 1 else "0\n")
         at = f"sys/fs/cgroup{self._cgroup}"
         self._write(f"{at}/cpu.max", m.cpu_max + "\n")
-        self._write(f"{at}/cpu.stat", f"usage_usec 97000000\nnr_periods 1000\nnr_throttled {m.nr_throttled}\n"
-                                      f"throttled_usec {m.nr_throttled * 50000}\n")  # fmt: skip
+        self._write(f"{at}/cpu.stat", "usage_usec 97000000\nnr_periods 1000\nnr_throttled 0\nthrottled_usec 0\n")
         for index in range(self.scenario.gpus.count):
             at = f"sys/bus/pci/devices/{bus_id(index)[4:].lower()}"
             self._write(f"{at}/numa_node", f"{index * m.numa_nodes // max(1, self.scenario.gpus.count)}\n")
@@ -215,6 +242,11 @@ class Root:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
+
+    def _replace(self, file: Path, text: str) -> None:
+        beside = file.with_name(file.name + ".new")  # replaced whole: a reader never sees half of it
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(file)
 
     def _link(self, path: str, target: str) -> None:
         file = self.root / path

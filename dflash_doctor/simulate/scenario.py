@@ -184,14 +184,21 @@ class Machine(_Part):
     load: list[float] = Field(default_factory=lambda: [1.2, 1.1, 1.0])
     affinity: str | None = Field(default=None, description="Cpus_allowed_list of the engine; all CPUs when absent")
     cpu_max: str = Field(default="max 100000", description="cgroup quota of the engine")
-    nr_throttled: int = 0
+    throttled: float = Field(default=0.0, ge=0, le=1, description="share of the scheduler's periods cut off under load")
+    # vLLM's and SGLang's workers poll: one core each under load
+    cpu_api: float = Field(default=0.12, ge=0, description="cores that the API server uses under load")
+    cpu_core: float = Field(default=0.65, ge=0, description="cores of the engine core (SGLang: the detokenizer)")
+    cpu_worker: float = Field(default=1.0, ge=0, description="cores of each worker")
 
 
 class Fails(_Part):
-    """A server that does not come up: what it said last. No process and no HTTP are left."""
+    """A server that does not come up: what it said last. Nobody listens on its port."""
 
     text: str
     exit_code: int = 1
+    process: Literal["gone", "hangs"] = Field(
+        default="gone", description="hangs: its first processes are still there, as long as nobody ends them"
+    )
 
 
 class Scenario(_Part):

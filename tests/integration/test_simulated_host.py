@@ -246,7 +246,7 @@ def test_openssh_reads_the_configuration_that_is_written():
 
 
 def test_a_server_that_fails_leaves_its_log_and_no_port():
-    with SimulatedHost("a6000-flash-attn-4") as host, connect(host) as client:
+    with SimulatedHost("a6000-flash-attn-4-docker") as host, connect(host) as client:
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{host.url}/health")
         _, out, _ = client.exec_command("docker ps -a; docker logs vllm; ls $DFLASH_DOCTOR_ROOT/proc")
