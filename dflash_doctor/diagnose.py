@@ -20,6 +20,7 @@ from dflash_doctor.causes import causes
 from dflash_doctor.model import (
     SPEED,
     Comparison,
+    Delta,
     Diagnosis,
     Finding,
     Gap,
@@ -30,6 +31,7 @@ from dflash_doctor.model import (
     Slowdown,
 )
 from dflash_doctor.physics import QUEUE, TOKENS, Loss, losses, slowdown
+from dflash_doctor.stats import OK
 
 NOT_A_REGRESSION = ("workload.changed", "measurement.artifact")
 FAILING = "server.failing"
@@ -81,7 +83,7 @@ def _spoken(c: Comparison) -> tuple[Finding, ...]:
 
 def _weighed(f: Finding, c: Comparison, loss: Loss) -> Finding:
     """Lower the confidence of a fault whose factor of the speed was measured and did not move."""
-    if not f.touches or c.was is None or not c.slower:
+    if not f.touches or f.proven or c.was is None or not c.slower:
         return f
     known = [x for x in (loss.of(t) for t in f.touches) if x is not None]
     if not known:
@@ -134,16 +136,11 @@ def _graded(f: Finding, c: Comparison) -> Finding:
     """Severity under CONTRACTS.md §4: quiet when the speed was measured and is fine, loud only when sure enough."""
     if f.cause == FAILING:
         return f
-    if c.slower is False and f.severity != "info" and f.cause not in NOT_A_REGRESSION and not _harms(f):
+    if c.slower is False and f.severity != "info" and f.cause not in NOT_A_REGRESSION and not f.proven:
         return replace(f, severity="info", against=(*f.against, "the speed was measured and is as before"))
     if f.confidence < LOUD and not c.slower:
         return replace(f, severity="info")
     return f
-
-
-def _harms(f: Finding) -> bool:
-    """Faults that matter whatever the speed: broken hardware."""
-    return f.cause == "gpu.xid_ecc" and f.severity == "critical"
 
 
 def _rank(f: Finding) -> tuple[bool, bool, float]:
@@ -206,9 +203,16 @@ def _verdict(c: Comparison, found: Sequence[Finding]) -> ReportVerdict:
         return "inconclusive"
     if c.was is not None and not any(d.metric in (*SPEED, "accept_length", "step_time_ms") for d in c.deltas):
         return "inconclusive"
-    if any(d.verdict == "unsure" and d.factor < 0.95 for d in speeds):
-        return "inconclusive"
-    return "healthy"
+    return "inconclusive" if _leans_slower(speeds) else "healthy"
+
+
+def _leans_slower(speeds: Sequence[Delta]) -> bool:
+    """Whether numbers that cannot tell one by one lean to the slow side together, metric by metric."""
+    logs: dict[str, list[float]] = {}
+    for d in speeds:
+        logs.setdefault(d.metric, []).append(math.log(max(d.factor, 1e-6)))
+    unsure = {d.metric for d in speeds if d.verdict == "unsure"}
+    return any(math.fsum(x) / len(x) < math.log(1 - OK) for metric, x in logs.items() if metric in unsure)
 
 
 def _saw_nothing(c: Comparison) -> bool:

@@ -383,6 +383,7 @@ class Finding:
     effects: tuple[str, ...] = ()  # effect causes that it explains
     next_steps: tuple[str, ...] = ()
     touches: tuple[str, ...] = ()  # which factor it acts on: "tokens per step", "step time", "prefill", "queue"
+    proven: bool = False  # this host's own numbers show the loss, whatever was compared: a cliff, counted preemptions
 
 
 @dataclass(frozen=True)

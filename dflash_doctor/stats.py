@@ -118,7 +118,7 @@ def _lone(metric: str, was: float, now: float, n_was: int, n_now: int) -> Judged
         verdict = "worse"
     elif factor > 1 / (1 - row.noise):
         verdict = "better"
-    elif 1 - row.noise / 2 <= factor <= 1 / (1 - row.noise / 2):
+    elif 1 - row.noise / 3 <= factor <= 1 / (1 - row.noise / 3):
         verdict = "same"
     else:
         verdict = "unsure"

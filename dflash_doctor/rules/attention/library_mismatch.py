@@ -45,8 +45,8 @@ def check(c: Comparison) -> Finding | None:
         return None
     broken = bool(said) and (c.now.served is False or bool(wrong))
     confidence = 0.9 if broken and (drifted or wrong) else 0.75 if broken else 0.6 if drifted and c.slower else 0.5
-    if drifted and c.drift("engine.version"):
-        confidence = min(confidence, 0.35)
+    if drifted and not broken and c.drift("engine.version", "package.torch"):
+        confidence = min(confidence, 0.3)  # it was rebuilt for the other one
     words = "; ".join(d.words().removeprefix("package.") for d in drifted[:2]) or (
         f"{wrong} is installed where FlashAttention 2 or 3 is meant"
         if wrong

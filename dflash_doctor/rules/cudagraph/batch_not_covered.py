@@ -22,6 +22,8 @@ the largest size a compute-bound batch loses little.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dflash_doctor.model import Comparison, Evidence, Finding, Interval
 from dflash_doctor.physics import STEP
 from dflash_doctor.rules.graphs import batches, cliff, covered, sizes, tokens_per_request
@@ -50,7 +52,7 @@ def check(c: Comparison) -> Finding | None:
         words += f" (each puts {tokens_per_request(c.now)} tokens into a verify step)"
     if at_edge and fall is not None:
         words += f"; the engine's speed falls to {fall[2]:.0%} from {fall[0]} to {fall[1]} running"
-    return _finding(c, confidence, words, running[max(above)])
+    return replace(_finding(c, confidence, words, running[max(above)]), proven=at_edge)
 
 
 def _eager_at_large(running: dict[int, list[Interval]]) -> int | None:

@@ -60,6 +60,7 @@ def check(c: Comparison) -> Finding | None:
             "update the firmware; take AC power off for some minutes",
         ),
         touches=(STEP, PREFILL),
+        proven=True,
     )
 
 

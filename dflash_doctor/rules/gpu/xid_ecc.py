@@ -66,6 +66,7 @@ def check(c: Comparison) -> Finding | None:
         )
         + ("nvidia-smi -q -d ECC,ROW_REMAPPER; nvidia-smi nvlink -e", "drain the node; reset the GPU or reboot"),
         touches=(STEP, PREFILL),
+        proven=bool(hard),
     )
 
 

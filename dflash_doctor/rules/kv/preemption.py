@@ -61,6 +61,7 @@ def check(c: Comparison) -> Finding | None:
             "give the KV cache more memory, or admit fewer requests (--max-num-seqs / --max-running-requests)",
         ),
         touches=(STEP, QUEUE, PREFILL),
+        proven=sure and happened >= 3,
     )
 
 

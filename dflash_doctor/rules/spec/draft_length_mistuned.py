@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import STEP, TOKENS, best_depth
-from dflash_doctor.rules.drafting import SERIAL, acceptance, drafting
+from dflash_doctor.rules.drafting import SERIAL, acceptance, drafting, same_drafter
 from dflash_doctor.rules.seen import proof, put_back
 
 GOOD_FIRST = 0.4  # below this the drafter is the question, not its length
@@ -35,9 +35,7 @@ def check(c: Comparison) -> Finding | None:
     if now.method in (None, "none") or not now.depth or now.length is None:
         return None
     was = drafting(c.was) if c.was else None
-    changed = (
-        [d for d in c.drift("spec.depth", "spec.topk") if d.was and d.now] if was and was.method == now.method else []
-    )
+    changed = [d for d in c.drift("spec.depth", "spec.topk") if d.was and d.now] if was and same_drafter(c) else []
     enough = _enough(now.curve)
     wasteful = (
         enough is not None and (now.first or 0) >= GOOD_FIRST and enough <= now.depth / 3 and now.method in SERIAL
