@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,12 +63,13 @@ def set_up(
         if found := shutil.which(tool):
             (bin_ / tool).symlink_to(found)
     # the interpreter itself: a link to a virtual environment's link would not find its library
-    (bin_ / "python3").symlink_to(os.path.realpath(sys.executable))
+    python = os.path.realpath(sys.executable)
+    if scenario.machine.python:
+        (bin_ / "python3").symlink_to(python)
     if scenario.gpus.count:
         cards = folder / "gpus.json"
         cards.write_text(json.dumps(gpu_facts(scenario)), encoding="utf-8")
-        python, program = str(bin_ / "python3"), str(nvidia_smi.__file__)
-        words = [python, "-IS", program, str(cards), str(folder / "busy")]
+        words = [python, "-IS", str(nvidia_smi.__file__), str(cards), str(folder / "busy")]
         _command(bin_ / "nvidia-smi", f'exec {shlex.join(words)} "$@"')
     (folder / "dmesg.txt").write_text(scenario.dmesg, encoding="utf-8")
     _command(bin_ / "dmesg", f"exec cat {shlex.quote(str(folder / 'dmesg.txt'))}")
@@ -118,12 +120,13 @@ def bus_id(index: int) -> str:
 def gpu_facts(scenario: Scenario) -> dict[str, Any]:
     """What the stand-in nvidia-smi reads."""
     gpus, rows = scenario.gpus, []
+    host = zlib.crc32(scenario.machine.hostname.encode())
     title = "VLLM::Worker_TP" if scenario.engine == "vllm" else "sglang::scheduler_TP"
     for index in range(gpus.count):
         own = gpus.only.get(index, Gpu())
         each: dict[str, Any] = {
             "index": index, "count": gpus.count, "driver_version": gpus.driver, "pci.bus_id": bus_id(index),
-            "uuid": f"GPU-5a6000{index:02d}-7c41-4d0e-9b1f-00000000a6{index:02d}", **gpus.each, **own.each,
+            "uuid": f"GPU-{host:08x}-7c41-4d0e-9b1f-{index:012x}", **gpus.each, **own.each,
         }  # fmt: skip
         idle, load, rates = dict(gpus.idle), dict(gpus.load), dict(gpus.rates)
         idle.update(own.idle)

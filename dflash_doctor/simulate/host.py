@@ -34,21 +34,24 @@ class Keys:
 class SimulatedHost:
     """SSH server, engine and made-up root of one scenario, on loopback, until the `with` block ends.
 
-    `boot` is the number of the server start: another one is as fast on the average, within `boot_noise`. Many hosts
-    may share a `loop` and `keys`.
+    `name` is the host's own, the scenario's when absent. `boot` is the number of the server start: another one is as
+    fast on the average, within `boot_noise`. Many hosts may share a `loop` and `keys`.
     """
 
     def __init__(
         self,
         scenario: str | Path | Scenario,
         *,
-        name: str = "gpu-a",
+        name: str | None = None,
         boot: int = 0,
         loop: BackgroundLoop | None = None,
         keys: Keys | None = None,
     ) -> None:
         self.scenario = scenario if isinstance(scenario, Scenario) else scenarios.load(scenario)
-        self.target = name
+        if name is not None:
+            machine = self.scenario.machine.model_copy(update={"hostname": name})
+            self.scenario = self.scenario.model_copy(update={"machine": machine})
+        self.target = self.scenario.machine.hostname
         self.boot = boot
         self._loop = loop
         self._keys = keys

@@ -232,9 +232,9 @@ class Root:
             self._write(f"{folder}/METADATA", f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n")
 
     def _model(self) -> None:
-        model = self.scenario.model
-        if model.config:
-            self._write(f"{model.path.strip('/')}/config.json", json.dumps(model.config, indent=2) + "\n")
+        for weights in (self.scenario.model, self.scenario.drafter):
+            if weights is not None and weights.config:
+                self._write(f"{weights.path.strip('/')}/config.json", json.dumps(weights.config, indent=2) + "\n")
 
     # -- files --------------------------------------------------------------------------------------------------------
 

@@ -23,13 +23,18 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-class ServedModel(_Part):
-    """The model on disk and the name it is served under."""
+class Weights(_Part):
+    """A model on disk."""
 
     path: str
+    config: dict[str, Any] = Field(default_factory=dict, description="its config.json")
+
+
+class ServedModel(Weights):
+    """The model and the name it is served under."""
+
     served: str | None = Field(default=None, description="name in /v1/models; the path when absent")
     context: int = 32768
-    config: dict[str, Any] = Field(default_factory=dict, description="its config.json")
 
     @property
     def name(self) -> str:
@@ -172,6 +177,7 @@ class Machine(_Part):
     """The machine under the engine."""
 
     hostname: str = "gpu-a"
+    python: bool = Field(default=True, description="whether a shell on the host finds a python3")
     kernel: str = "6.8.0-71-generic"
     cpu_model: str = "AMD EPYC 7443P 24-Core Processor"
     cpus: int = Field(default=48, ge=1)
@@ -209,6 +215,7 @@ class Scenario(_Part):
     engine: Literal["vllm", "sglang"]
     version: str
     model: ServedModel
+    drafter: Weights | None = Field(default=None, description="a drafter with a folder of its own")
     entrypoint: list[str] = Field(description="how the server is launched, before its flags; $model is the path")
     flags: dict[str, Any] = Field(default_factory=dict, description="launch flags by long name, without the dashes")
     effective: dict[str, Any] = Field(default_factory=dict, description="what the engine says that it resolved")

@@ -284,6 +284,7 @@ def test_many_hosts_share_one_thread():
         assert all(httpx.get(f"{h.url}/health").status_code == 200 for h in hosts)
         config = write_ssh_config(hosts, hosts[0].folder / "all").read_text()
         assert config.count("Host gpu") == 12
+        assert (hosts[3].root.root / "etc/hostname").read_text() == "gpu3\n"
         assert sum(t.name == "simulated hosts" for t in threading.enumerate()) == 1
         assert os.path.exists(hosts[11].folder)
 
@@ -322,3 +323,21 @@ def test_odd_http_gets_an_answer_and_never_a_hang():
         two = b"GET /health HTTP/1.1\r\n\r\nGET /nowhere HTTP/1.1\r\nconnection: close\r\n\r\n"
         answer = raw(host, two)
         assert answer.startswith(b"HTTP/1.1 200") and b"HTTP/1.1 404 Not Found" in answer
+
+
+def test_a_host_may_have_no_python():
+    with SimulatedHost(quick(machine={"python": False})) as host, connect(host) as client:
+        _, out, _ = client.exec_command("command -v python3 || echo none; nvidia-smi -L")
+        assert out.read().decode().splitlines()[0] == "none"
+        assert out.channel.recv_exit_status() == 0
+
+
+def test_the_cpu_time_of_the_engine_goes_on_with_its_work():
+    with SimulatedHost(quick(machine={"cpu_core": 0.9, "throttled": 0.5})) as host:
+        stat = host.root.root / "proc/2240/stat"
+        before = int(stat.read_text().split()[13])
+        load(host, concurrency=1, max_tokens=100)
+        time.sleep(0.1)
+        assert 20 < int(stat.read_text().split()[13]) - before < 120, "half a second of work, in hundredths"
+        quota = (host.root.root / "sys/fs/cgroup/system.slice/sglang.service/cpu.stat").read_text()
+        assert int(quota.split("nr_throttled ")[1].split()[0]) > 0
