@@ -22,20 +22,31 @@ from dflash_doctor.rules import module
 
 def snapshot(engine: str = "vllm", **more) -> Snapshot:
     """A snapshot with settings given as a mapping of key -> value (said: effective) and lists of the rest."""
-    settings = {k: v if isinstance(v, Setting) else Setting(k, v, "effective") for k, v in more.pop("settings", {}).items()}
+    settings = {
+        k: v if isinstance(v, Setting) else Setting(k, v, "effective") for k, v in more.pop("settings", {}).items()
+    }
     asked = {k: s for k, s in settings.items() if s.said == "asked"} | more.pop("asked", {})
     fields = {k: tuple(v) if isinstance(v, list) else v for k, v in more.items()}
     return Snapshot(name="host", engine=engine, settings=settings, asked=asked, **fields)
 
 
-def signal(id: str, text: str = "", level: str = "WARNING", line: int = 1, topics: tuple[str, ...] = (), **fields) -> Signal:
+def signal(
+    id: str, text: str = "", level: str = "WARNING", line: int = 1, topics: tuple[str, ...] = (), **fields
+) -> Signal:
     """One understood log line."""
     return Signal(id, Evidence("server.log", text or id, line), level, fields, topics, template=text or id)
 
 
 def steps(running: float = 1, tok_s: float = 50.0, **more) -> Interval:
     """One steady logging interval of decoding."""
-    return Interval(line=more.pop("line", 10), time=None, running=running, generation_tok_s=tok_s, text=more.pop("text", "Engine 000: …"), **more)
+    return Interval(
+        line=more.pop("line", 10),
+        time=None,
+        running=running,
+        generation_tok_s=tok_s,
+        text=more.pop("text", "Engine 000: …"),
+        **more,
+    )
 
 
 def card(index: int = 0, load: bool | None = True, **values) -> GpuReading:
@@ -50,7 +61,9 @@ def card(index: int = 0, load: bool | None = True, **values) -> GpuReading:
     return GpuReading(index, 0.0, load, healthy | keyed)
 
 
-def speed(value: float, concurrency: float = 1, metric: str = "output_tok_s", workload: str | None = "chat", **conditions) -> Sample:
+def speed(
+    value: float, concurrency: float = 1, metric: str = "output_tok_s", workload: str | None = "chat", **conditions
+) -> Sample:
     """One lone measured value."""
     return Sample(metric, value, workload=workload, concurrency=concurrency, conditions=conditions)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dflash_doctor.model import Setting
 from tests.rules.build import found, snapshot
 
+
 def test_another_backend_than_tuned_is_named_and_can_be_put_back():
-    now = snapshot(settings={"attention.backend": Setting("attention.backend", "triton", "effective", "--attention-backend")})
+    now = snapshot(
+        settings={"attention.backend": Setting("attention.backend", "triton", "effective", "--attention-backend")}
+    )
     finding = found("attention.backend_changed", now, snapshot(settings={"attention.backend": "flashinfer"}))
     assert finding.summary == "attention.backend: flashinfer -> triton"
     assert finding.next_steps == ("put --attention-backend back to flashinfer",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dflash_doctor.model import Setting
 from tests.rules.build import found, signal, snapshot
 
+
 def test_a_backend_that_was_asked_for_and_does_not_run_is_named():
     asked = Setting("attention.backend", "flashinfer", "asked", "--attention-backend")
     now = snapshot(settings={"attention.backend": "triton"}, asked={"attention.backend": asked})
@@ -13,7 +14,9 @@ def test_a_backend_that_was_asked_for_and_does_not_run_is_named():
 
 
 def test_the_engines_own_word_is_enough():
-    said = signal("attn.fallback", "FlashInfer is not available, falling back to triton", topics=("attention_backend_fallback",))
+    said = signal(
+        "attn.fallback", "FlashInfer is not available, falling back to triton", topics=("attention_backend_fallback",)
+    )
     assert found("attention.backend_fallback", snapshot(settings={"attention.backend": "triton"}, signals=[said]))
 
 

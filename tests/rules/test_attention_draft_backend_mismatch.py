@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot
 
+
 def test_another_draft_backend_than_tuned_is_named():
     now = snapshot("sglang", settings={"spec.method": "dflash", "attention.draft_backend": "triton"})
     was = snapshot("sglang", settings={"spec.method": "dflash", "attention.draft_backend": "fa4"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, signal, snapshot
 
+
 def test_a_library_that_hides_the_one_that_was_meant_is_named():
     error = signal("unknown", "ModuleNotFoundError: No module named 'flash_attn.ops'", "ERROR")
     now = snapshot(packages={"flash-attn-4": "4.0.0b12", "vllm": "0.20.1"}, signals=[error], served=False)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from tests.rules.build import found, signal, snapshot
 
+
 def loader(window):
     return signal("unknown", f"llm_load_print_meta: n_swa            = {window}", "INFO", line=window + 3)
 
 
 def test_a_window_that_the_loader_lost_is_named():
-    finding = found("attention.window_ignored", snapshot("other", signals=[loader(0)]), snapshot("other", signals=[loader(0), loader(4096)]))
+    finding = found(
+        "attention.window_ignored",
+        snapshot("other", signals=[loader(0)]),
+        snapshot("other", signals=[loader(0), loader(4096)]),
+    )
     assert "it was 4096 tokens" in finding.summary
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot
 
+
 def test_compilation_that_was_on_when_tuned_is_named():
     now = snapshot(settings={"compile.mode": "none"})
     was = snapshot(settings={"compile.mode": "vllm_compile"})

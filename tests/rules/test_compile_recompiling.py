@@ -10,7 +10,10 @@ JIT = ("jit_compile_during_serving",)
 
 
 def test_compiling_again_and_again_while_serving_is_named():
-    said = replace(signal("compile.jit_in_serving", "Triton compile during inference: f. This causes a latency spike", topics=JIT), count=12)
+    said = replace(
+        signal("compile.jit_in_serving", "Triton compile during inference: f. This causes a latency spike", topics=JIT),
+        count=12,
+    )
     assert found("compile.recompiling", snapshot(signals=[said])).summary == (
         "kernels were compiled 12 times while requests were served"
     )

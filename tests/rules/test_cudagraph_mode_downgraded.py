@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, signal, snapshot
 
+
 def test_a_weaker_mode_than_tuned_is_named():
     now = snapshot(settings={"cudagraph.mode": "piecewise"})
     was = snapshot(settings={"cudagraph.mode": "full_and_piecewise"})

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, speed
 
+
 def drafts(length, mode):
-    return snapshot(settings={"spec.method": "eagle", "cudagraph.mode": mode}, samples=[speed(length, metric="accept_length")])
+    return snapshot(
+        settings={"spec.method": "eagle", "cudagraph.mode": mode}, samples=[speed(length, metric="accept_length")]
+    )
 
 
 def test_drafts_dead_with_graphs_and_alive_without_are_named():

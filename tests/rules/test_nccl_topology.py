@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot
 
+
 def island(links, visible="0,1"):
     return snapshot(settings={"parallel.tp": 2, "env.CUDA_VISIBLE_DEVICES": visible}, links=links)
 

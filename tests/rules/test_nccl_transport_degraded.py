@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot
 
+
 def channels(transports, **settings):
     return snapshot(settings={"parallel.tp": 8} | settings, host={"nccl_transports": transports})
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot
 
+
 def library(version, busbw=None, **more):
     rows = [{"size": 1 << k, "busbw": busbw} for k in (20, 22, 24)] if busbw else None
-    return snapshot(settings={"comm.nccl_version": version, "parallel.tp": 8}, host={"nccl_tests": rows} if rows else {}, **more)
+    return snapshot(
+        settings={"comm.nccl_version": version, "parallel.tp": 8}, host={"nccl_tests": rows} if rows else {}, **more
+    )
 
 
 def test_a_new_library_with_a_tenth_of_the_bandwidth_is_named():

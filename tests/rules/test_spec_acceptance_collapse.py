@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, speed, steps
 
+
 def drafts(length, curve=(), **settings):
     rows = [steps(1, 50.0, accept_length=length, per_position=curve)] if curve else []
-    return snapshot(settings={"spec.method": "dflash", "spec.depth": 7} | settings, samples=[speed(length, metric="accept_length")], intervals=rows)
+    return snapshot(
+        settings={"spec.method": "dflash", "spec.depth": 7} | settings,
+        samples=[speed(length, metric="accept_length")],
+        intervals=rows,
+    )
 
 
 def test_far_fewer_tokens_per_step_than_tuned_are_named():

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, steps
 
+
 def server(at_short, at_long):
-    rows = [steps(1, 50, accept_length=at_short, context_tokens=900), steps(1, 40, accept_length=at_long, context_tokens=22000)]
+    rows = [
+        steps(1, 50, accept_length=at_short, context_tokens=900),
+        steps(1, 40, accept_length=at_long, context_tokens=22000),
+    ]
     return snapshot("sglang", settings={"spec.method": "dflash"}, intervals=rows)
 
 

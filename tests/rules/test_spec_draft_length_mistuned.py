@@ -5,6 +5,7 @@ from __future__ import annotations
 from dflash_doctor.model import Setting
 from tests.rules.build import found, snapshot, speed, steps
 
+
 def drafts(depth, curve, length, tok_s):
     depth_setting = Setting("spec.depth", depth, "asked", "num_speculative_tokens")
     return snapshot(
@@ -29,4 +30,11 @@ def test_a_block_whose_last_position_is_still_worth_it_is_well_tuned():
 
 
 def test_a_broken_drafter_has_no_good_length():
-    assert found("spec.draft_length_mistuned", drafts(5, (0.02, 0.0, 0.0, 0.0, 0.0), 1.02, 20.0), drafts(3, (0.8, 0.6, 0.5), 2.9, 60.0)) is None
+    assert (
+        found(
+            "spec.draft_length_mistuned",
+            drafts(5, (0.02, 0.0, 0.0, 0.0, 0.0), 1.02, 20.0),
+            drafts(3, (0.8, 0.6, 0.5), 2.9, 60.0),
+        )
+        is None
+    )

@@ -8,7 +8,9 @@ PLAIN = snapshot(settings={"spec.method": "none"}, samples=[speed(26.0)])
 
 
 def drafting(tok_s, length):
-    return snapshot(settings={"spec.method": "draft_model"}, samples=[speed(tok_s), speed(length, metric="accept_length")])
+    return snapshot(
+        settings={"spec.method": "draft_model"}, samples=[speed(tok_s), speed(length, metric="accept_length")]
+    )
 
 
 def test_a_drafter_that_costs_more_than_it_saves_is_named():

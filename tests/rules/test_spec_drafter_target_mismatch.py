@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, signal, snapshot, speed, steps
 
+
 def drafts(length, curve, signals=(), drafter="/models/head"):
     return snapshot(
         settings={"spec.method": "eagle3", "spec.depth": 3, "spec.draft_model": drafter, "model.path": "/models/big"},

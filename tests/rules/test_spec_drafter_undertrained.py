@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, speed, steps
 
+
 def drafts(length, curve, drafter="/models/new-head", method="dflash"):
     return snapshot(
         settings={"spec.method": method, "spec.depth": len(curve), "spec.draft_model": drafter},

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, speed
 
+
 def served(method, length, depth=4):
-    return snapshot(settings={"spec.method": method, "spec.depth": depth}, samples=[speed(length, metric="accept_length")])
+    return snapshot(
+        settings={"spec.method": method, "spec.depth": depth}, samples=[speed(length, metric="accept_length")]
+    )
 
 
 def test_another_method_than_tuned_is_named():

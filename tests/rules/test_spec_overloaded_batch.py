@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, speed, steps
 
+
 def serving(*rows):
-    return snapshot("sglang", settings={"spec.method": "mtp"}, intervals=[steps(n, v, accept_length=a) for n, v, a in rows])
+    return snapshot(
+        "sglang", settings={"spec.method": "mtp"}, intervals=[steps(n, v, accept_length=a) for n, v, a in rows]
+    )
 
 
 def test_a_step_that_grows_with_the_batch_at_equal_acceptance_is_named():
@@ -14,7 +17,9 @@ def test_a_step_that_grows_with_the_batch_at_equal_acceptance_is_named():
 
 
 def test_a_plain_baseline_that_is_faster_at_many_requests_is_named():
-    now = snapshot(settings={"spec.method": "mtp"}, samples=[speed(2.0, metric="accept_length"), speed(60.0, 1), speed(800.0, 32)])
+    now = snapshot(
+        settings={"spec.method": "mtp"}, samples=[speed(2.0, metric="accept_length"), speed(60.0, 1), speed(800.0, 32)]
+    )
     was = snapshot(settings={"spec.method": "none"}, samples=[speed(45.0, 1), speed(1300.0, 32)])
     assert "at 32 requests speculation makes the server 38% slower" in found("spec.overloaded_batch", now, was).summary
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, speed, steps
 
+
 def served(path, length, curve):
     return snapshot(
         settings={"spec.method": "eagle3", "spec.draft_model": "/models/head", "model.path": path},

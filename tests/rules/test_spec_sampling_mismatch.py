@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from tests.rules.build import found, snapshot, speed
 
+
 def served(length, workload, **settings):
-    return snapshot("sglang", settings={"spec.method": "eagle"} | settings, samples=[speed(length, metric="accept_length", workload=workload)])
+    return snapshot(
+        "sglang",
+        settings={"spec.method": "eagle"} | settings,
+        samples=[speed(length, metric="accept_length", workload=workload)],
+    )
 
 
 def test_a_higher_temperature_with_fewer_accepted_drafts_is_named():
-    finding = found("spec.sampling_mismatch", served(1.55, "mt-bench, temperature 1.0"), served(2.19, "mt-bench, temperature 0"))
+    finding = found(
+        "spec.sampling_mismatch", served(1.55, "mt-bench, temperature 1.0"), served(2.19, "mt-bench, temperature 0")
+    )
     assert finding.summary == "temperature 0 -> 1: drafts are accepted less (2.19 -> 1.55 tokens per step)"
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from tests.rules.build import found, signal, snapshot, speed
 
+
 def served(length, signals=(), **settings):
-    return snapshot(settings={"spec.method": "eagle3"} | settings, samples=[speed(length, metric="accept_length")], signals=list(signals))
+    return snapshot(
+        settings={"spec.method": "eagle3"} | settings,
+        samples=[speed(length, metric="accept_length")],
+        signals=list(signals),
+    )
 
 
 def test_a_lost_template_with_fewer_accepted_drafts_is_named():

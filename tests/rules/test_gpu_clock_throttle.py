@@ -1,0 +1,38 @@
+"""gpu.clock_throttle: when it is named, and the nearest case where it is not."""
+
+from __future__ import annotations
+
+from tests.rules.build import card, found, snapshot
+
+HEALTHY = snapshot(readings=[card(clocks_sm=2400, clocks_max_sm=3003)])
+
+
+def test_a_clock_below_the_tuned_one_is_named():
+    now = snapshot(
+        readings=[card(load=False, clocks_sm=2223, clocks_max_sm=3003), card(clocks_sm=695, clocks_max_sm=3003)]
+    )
+    finding = found("gpu.clock_throttle", now, HEALTHY)
+    assert finding.summary == "SM clock 695 MHz under load, 2400 MHz is the tuned state (no event reason set)"
+    assert finding.severity == "critical"
+
+
+def test_a_lock_is_told_with_the_command_that_gives_it_back():
+    now = snapshot(readings=[card(clocks_sm=1200, clocks_event_reasons_active="0x0000000000000002")])
+    was = snapshot(readings=[card(clocks_sm=1800)])
+    assert found("gpu.clock_throttle", now, was).next_steps[0].startswith("nvidia-smi -rgc")
+
+
+def test_idle_clocks_prove_nothing():
+    assert found("gpu.clock_throttle", snapshot(readings=[card(load=False, clocks_sm=210)]), HEALTHY) is None
+
+
+def test_the_tuned_clock_is_no_throttle():
+    same = snapshot(readings=[card(clocks_sm=1400, clocks_max_sm=2100, clocks_event_reasons_active="0x4")])
+    assert found("gpu.clock_throttle", same, same) is None
+
+
+def test_a_clock_held_down_by_the_power_cap_is_the_caps_doing():
+    now = snapshot(
+        readings=[card(clocks_sm=1400, clocks_event_reasons_active="0x4", power_draw=199.0, power_limit=200.0)]
+    )
+    assert found("gpu.clock_throttle", now, snapshot(readings=[card(clocks_sm=1800)])) is None
