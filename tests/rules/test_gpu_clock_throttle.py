@@ -17,7 +17,7 @@ def test_a_clock_below_the_tuned_one_is_named():
 
 
 def test_a_lock_is_told_with_the_command_that_gives_it_back():
-    now = snapshot(readings=[card(clocks_sm=1200, clocks_event_reasons_active="0x0000000000000002")])
+    now = snapshot(readings=[card(clocks_sm=1200, clocks__event__reasons_active="0x0000000000000002")])
     was = snapshot(readings=[card(clocks_sm=1800)])
     assert found("gpu.clock_throttle", now, was).next_steps[0].startswith("nvidia-smi -rgc")
 
@@ -27,12 +27,12 @@ def test_idle_clocks_prove_nothing():
 
 
 def test_the_tuned_clock_is_no_throttle():
-    same = snapshot(readings=[card(clocks_sm=1400, clocks_max_sm=2100, clocks_event_reasons_active="0x4")])
+    same = snapshot(readings=[card(clocks_sm=1400, clocks_max_sm=2100, clocks__event__reasons_active="0x4")])
     assert found("gpu.clock_throttle", same, same) is None
 
 
 def test_a_clock_held_down_by_the_power_cap_is_the_caps_doing():
     now = snapshot(
-        readings=[card(clocks_sm=1400, clocks_event_reasons_active="0x4", power_draw=199.0, power_limit=200.0)]
+        readings=[card(clocks_sm=1400, clocks__event__reasons_active="0x4", power_draw=199.0, power_limit=200.0)]
     )
     assert found("gpu.clock_throttle", now, snapshot(readings=[card(clocks_sm=1800)])) is None
