@@ -16,7 +16,7 @@ PLAIN = {"noise": 0.0, "boot_noise": 0.0}
 
 
 def tuned(**changes):
-    quiet = {"timing": PLAIN, "acceptance": {"spread": 0.0}, "history": []}
+    quiet = {"timing": PLAIN, "acceptance": {"spread": 0.0}, "history": [], "prefix_cache": True}
     return scenarios.vary(scenarios.load("a6000-tuned"), **scenarios.merge(quiet, changes))
 
 
