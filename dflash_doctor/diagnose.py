@@ -134,8 +134,11 @@ def _linked(found: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def _graded(f: Finding, c: Comparison) -> Finding:
     """Severity under CONTRACTS.md §4: quiet when the speed was measured and is fine, loud only when sure enough."""
-    if f.cause == FAILING:
+    if f.cause == FAILING or (c.now.served is False and FAILING in f.effects):
         return f
+    if c.now.served is False and not f.proven:
+        # what would make a server slow is not why it does not serve
+        return replace(f, severity="info")
     if c.slower is False and f.severity != "info" and f.cause not in NOT_A_REGRESSION and not f.proven:
         return replace(f, severity="info", against=(*f.against, "the speed was measured and is as before"))
     if f.confidence < LOUD and not c.slower:
@@ -154,14 +157,15 @@ def _owned(slow: Slowdown | None, found: Sequence[Finding]) -> Slowdown | None:
     """Give each part of the slow-down the strongest loud root that acts on it."""
     if slow is None or slow.factor >= 1:
         return slow
-    return replace(slow, parts=tuple(_own(p, found) for p in slow.parts))
+    crowded = (slow.concurrency or 1) > 1
+    return replace(slow, parts=tuple(_own(p, found, crowded) for p in slow.parts))
 
 
-def _own(part: Part, found: Sequence[Finding]) -> Part:
+def _own(part: Part, found: Sequence[Finding], crowded: bool) -> Part:
     if part.factor > 0.97:
         return part
-    # waiting in a queue shows in every time that a user measures, never in what one step yields
-    names = {part.name} if part.name == TOKENS else {part.name, QUEUE}
+    # waiting in a queue shows in every time that a user measures where several ask at once, never in tokens per step
+    names = {part.name, QUEUE} if crowded and part.name != TOKENS else {part.name}
     acting = [f for f in found if f.severity != "info" and names.intersection(f.touches)]
     return replace(part, cause=acting[0].cause) if acting else part
 

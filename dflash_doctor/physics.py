@@ -167,7 +167,8 @@ def steady(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 def curve(s: Snapshot) -> tuple[float, ...]:
     """The acceptance curve by draft position: the mean over steady intervals, padded to the longest."""
-    rows = [i.per_position for i in s.intervals if i.per_position]
+    rows = [i.per_position for i in steady(s.intervals) if i.per_position]
+    rows = rows or [i.per_position for i in s.intervals if i.per_position]
     if not rows:
         return ()
     n = max(map(len, rows))

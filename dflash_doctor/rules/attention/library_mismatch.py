@@ -47,11 +47,9 @@ def check(c: Comparison) -> Finding | None:
     confidence = 0.9 if broken and (drifted or wrong) else 0.75 if broken else 0.6 if drifted and c.slower else 0.5
     if drifted and not broken and c.drift("engine.version", "package.torch"):
         confidence = min(confidence, 0.3)  # it was rebuilt for the other one
-    words = "; ".join(d.words().removeprefix("package.") for d in drifted[:2]) or (
-        f"{wrong} is installed where FlashAttention 2 or 3 is meant"
-        if wrong
-        else "the attention library does not fit this engine"
-    )
+    words = "; ".join(d.words().removeprefix("package.") for d in drifted[:2]) or "it does not fit this engine"
+    if wrong:
+        words = f"{wrong} is installed where FlashAttention 2 or 3 is meant"
     return Finding(
         cause="",
         summary=f"attention kernel library: {words}" + ("; the server does not start" if c.now.served is False else ""),

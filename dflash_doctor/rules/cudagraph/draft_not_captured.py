@@ -25,7 +25,7 @@ from __future__ import annotations
 from dflash_doctor.model import Comparison, Finding, Signal
 from dflash_doctor.physics import STEP
 from dflash_doctor.rules.drafting import drafting
-from dflash_doctor.rules.seen import lost, new, proof, proofs
+from dflash_doctor.rules.seen import lost, new, proof, proofs, same_engine
 
 EAGER = ("eager", "disabled", "not captured", "without a graph", "does not support")
 
@@ -55,7 +55,7 @@ def check(c: Comparison) -> Finding | None:
 
 def _drafter_compiled_before(c: Comparison) -> list[Signal]:
     """Lines of the baseline that show the drafter compiled or captured, with no such line here."""
-    if c.was is None or not drafting(c.was).on:
+    if c.was is None or not same_engine(c) or not drafting(c.was).on:
         return []
     words = ("eagle_head", "draft", "eagle", "mtp", "dflash", "proposer")
     compiled = [s for s in c.was.find("compile.*", "graph.*") if any(w in s.evidence.text.lower() for w in words)]
