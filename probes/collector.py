@@ -4,11 +4,13 @@ Nothing is installed and nothing is written. `sh -c` finds a Python (3.6 or newe
 down the same stdin as everything else; the modules of guest/ and the pynvml module follow as text and live in memory.
 
     client:  <length>\\n<this file>          the program
-    client:  <length>\\n<JSON>               {"modules": {name: source}, "questions": <collect.yaml>, "options": {...}}
+    client:  <length>\\n<JSON>               {"modules": {name: source}, "pynvml": base64(zlib(source)),
+                                             "questions": <collect.yaml>, "options": {...}}
     host:    {"hello": {...}}               once, with the host's clock
     host:    {"engines": [...]}             serving processes and their ports, as soon as they are known
     host:    {"file": "server.log", "data": "...", "new": true}     text; without "new" it goes on; "z" is base64(zlib)
-    host:    {"sample": {...}}              one GPU sample, while the load runs
+    host:    {"gpus": {...}}                driver and the values of each card that do not change
+    host:    {"sample": {...}}              one GPU sample: before, while the load runs, after
     host:    {"gap": "gpu", "why": "..."}
     host:    {"note": "..."}                for people: what was left out of the log, which engine was looked at
     host:    {"done": "look"}               every question has its answer or its gap
@@ -55,7 +57,7 @@ MODULES = ("hide", "ask", "wire", "ports", "engines", "logtext", "logs", "model"
 
 
 def take_modules(sources):
-    """Make `guest.*` (and pynvml) importable from text; nothing is written to disk."""
+    """Make `guest.*` importable from text; nothing is written to disk."""
     guest = types.ModuleType("guest")
     guest.__path__ = []
     sys.modules["guest"] = guest
@@ -88,7 +90,7 @@ def main():
     take_modules(given["modules"])
     from guest import visit
 
-    visiting = visit.Visit(given["questions"], given.get("options") or {}, given["modules"].get("pynvml"))
+    visiting = visit.Visit(given["questions"], given.get("options") or {}, given.get("pynvml"))
     listener = threading.Thread(target=commands, args=(stream, visiting))
     listener.daemon = True
     listener.start()

@@ -1,0 +1,86 @@
+"""GPU counters: NVML when it can be loaded, else nvidia-smi; one look before, many while the load runs, one after."""
+
+import threading
+import time
+
+from guest import nvml, smi
+from guest.ask import Failed
+
+MOST = 240  # samples of one visit; from then on every second one is left out
+
+
+class Gpus:
+    """Whatever answers for the GPUs of this host. Failed when nothing does, with both reasons."""
+
+    def __init__(self, ground, source, name_of, seconds):
+        why = []
+        if ground.real:
+            try:
+                self._reader = nvml.Nvml(nvml.load(source), name_of)
+                return
+            except Failed as e:
+                why.append(str(e))
+        try:
+            self._reader = smi.Smi(ground, seconds)
+        except Failed as e:
+            raise Failed("; ".join(why + [str(e)]))
+
+    def about(self):
+        """What does not change: driver, names, limits of the cards."""
+        reader = self._reader
+        return {"driver_version": reader.driver_version, "source": reader.source, "gpus": reader.fixed}
+
+    @property
+    def source(self):
+        return self._reader.source
+
+    def sample(self, load, links=False):
+        """One reading of every card, stamped with the host's clock."""
+        taken = {"t": round(time.time(), 3), "load": load, "gpus": self._reader.live()}
+        if links and self._reader.source == "nvml":
+            for index, values in self._reader.links().items():
+                taken["gpus"][index]["nvml"] = values
+        return taken
+
+
+class Sampler:
+    """Samples in the background between load-begin and load-end."""
+
+    def __init__(self, gpus, wire, hertz):
+        self._gpus, self._wire = gpus, wire
+        self._every = 1.0 / max(0.1, min(10.0, hertz))
+        self._taken = 0
+        self._halt = threading.Event()
+        self._thread = None
+
+    def begin(self):
+        """Start sampling; nothing happens when it already does."""
+        if self._thread is None:
+            self._halt.clear()
+            self._thread = threading.Thread(target=self._run)
+            self._thread.daemon = True
+            self._thread.start()
+
+    def end(self):
+        """Stop sampling; Failed when the driver does not let go."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._halt.set()
+        thread.join(5.0)
+        if thread.is_alive():
+            raise Failed("%s: no answer within 5 s" % self._gpus.source)
+
+    def _run(self):
+        due = time.monotonic()
+        while not self._halt.is_set():
+            try:
+                self._wire.say({"sample": self._gpus.sample(True)})
+            except Failed as e:
+                self._wire.gap("gpu under load", str(e))
+                return
+            self._taken += 1
+            if self._taken % MOST == 0:
+                self._every *= 2
+            due = max(due + self._every, time.monotonic())
+            self._halt.wait(due - time.monotonic())
