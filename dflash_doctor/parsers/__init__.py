@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dflash_doctor.model import Facts
-from dflash_doctor.parsers import cmdline, environ, logs, packages, server_info
+from dflash_doctor.parsers import cmdline, environ, gpu, logs, nvidia_smi, packages, server_info
 
 
 class Parser(Protocol):
@@ -17,4 +17,4 @@ class Parser(Protocol):
         """The facts of one file; raises Unreadable."""
 
 
-ALL: tuple[Parser, ...] = (logs, cmdline, environ, packages, server_info)
+ALL: tuple[Parser, ...] = (logs, cmdline, environ, packages, server_info, gpu, nvidia_smi)
