@@ -31,3 +31,7 @@ def test_another_acceptance_explains_two_levels():
         steps(1, 40.0, accept_length=3.6),
     ]
     assert found("gpu.hidden_power_state", snapshot(intervals=rows, readings=[card()])) is None
+
+
+def test_equal_step_times_are_one_level():
+    assert found("gpu.hidden_power_state", box(39.7, 39.7, 39.7, 39.7, 39.7)) is None
