@@ -23,7 +23,7 @@ from dflash_doctor.parsers.logs.wrapping import lines
 READS = ("server.log", "server.*.log")
 
 HEAD = 4000  # records that decide which engine wrote the log
-BINARY = 0.3  # share of control characters and undecodable bytes in the first part of a text
+BINARY = 0.2  # share of control characters and undecodable bytes in the first part; random bytes have half
 LLAMA = ("llama_model_loader:", "llm_load_print_meta:", "print_info:", "llama_context:", "slot print_timing:")
 
 

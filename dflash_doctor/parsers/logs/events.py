@@ -20,8 +20,9 @@ UNKNOWN = "unknown"
 REQUEST = "api.request"  # a request that was answered; not a signal, but proof that the server serves
 FAILED_REQUEST = "api.http_error"
 LOUD = ("WARNING", "ERROR", "CRITICAL")
-LONGEST = 20_000  # characters of a body that patterns are tried on; only configurations are longer
-LONGEST_EVIDENCE = 1200  # characters of a line that a report may want to show
+LONGEST = 1500  # characters of a body that patterns are tried on: a pattern may be quadratic, a log must not
+LONGEST_CONFIGURATION = 400_000  # characters of a printed configuration; SGLang's has 25 thousand
+LONGEST_EVIDENCE = 2000  # characters of a line that a report may want to show
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ FAILS = re.compile(r"\b(?:fatal|hit an exception|out of memory|died|core dumped)
 
 
 def _event(record: Record, book: Book) -> Event | None:
-    body = record.body[:LONGEST] if len(record.body) > LONGEST else record.body
+    body = record.body[:LONGEST]
     if ' - "' in body[:120] and (m := ACCESS.match(body)):
         return _request(record, m)
     match = book.match(body)
@@ -165,11 +166,19 @@ def _signal(record: Record, match: Match, level: str) -> Event:
     level = record.level or level or match.form.level
     if match.form.level == "INFO" and match.form.id.startswith("server."):
         level = "INFO"  # a shutdown warns of itself
-    record = record if match.form.id in WHOLE else _kept(record)
-    return Event(match.form.id, record, level, match.fields, match.form.topics, record.repeated)
+    fields = match.fields
+    if match.form.id in CONFIGURATIONS and len(record.body) > LONGEST:
+        fields = {k: _to_the_end(record.body, v) if k in ("args", "config") else v for k, v in fields.items()}
+    return Event(match.form.id, _kept(record), level, fields, match.form.topics, record.repeated)
 
 
-WHOLE = ("engine.args", "engine.config")  # read to the end; the others need no more than a report shows
+CONFIGURATIONS = ("engine.args", "engine.config")
+
+
+def _to_the_end(body: str, begun: str) -> str:
+    """A configuration in full, where its pattern saw only the first part."""
+    at = body.find(begun[:80])
+    return body[at : at + LONGEST_CONFIGURATION] if at >= 0 else begun
 
 
 def _loudness(record: Record) -> str:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from dflash_doctor.model import Evidence, Signal
-from dflash_doctor.parsers.logs.events import REQUEST, Event
+from dflash_doctor.parsers.logs.events import REQUEST, UNKNOWN, Event
 from dflash_doctor.parsers.logs.templates import template
 
 # fields that differ between ranks and moments without anything being different
 VOLATILE = (
-    "secs", "ms", "pid", "rank", "done", "pct", "time", "avail", "free", "req", "rid", "id", "i", "iter",
+    "secs", "ms", "pid", "rank", "done", "pct", "time", "req", "rid", "id", "i", "iter",
     "args", "config", "layer", "fn",
 )  # fmt: skip
+MEMORY = ("avail", "free")
 NAMES = ("spec.weights_skipped", "model.weight_cast")  # said once per parameter
 
 MOST_VARIANTS = 8  # of one text with different data; a line that repeats all day has as many as it likes
+MOST_TEXTS = 2000  # different texts of one boot; more are noise that nobody reads
+OVERFLOW = "… and other warnings"
 # their numbers go into intervals; as signals they only say that they are there
 SERIES = (
     "stats.periodic", "stats.iteration", "stats.request", "spec.metrics", "spec.request",
     "sched.decode_batch", "sched.prefill_batch", "sched.req_stats", "api.request_body_logging",
 )  # fmt: skip
+PROGRESS = ("graph.capture_progress",)  # the last state tells how far it came
 QUIET = ("server.shutdown", "server.http_down", "server.shutdown_asked")
 
 
@@ -37,6 +42,8 @@ class _Group:
 
     def add(self, event: Event) -> None:
         self.count += event.count
+        if event.id in PROGRESS:
+            self.first = event
         self.last_line = event.number
         if event.record.rank:
             self.ranks[event.record.rank] = None
@@ -47,29 +54,42 @@ def signals(
 ) -> tuple[Signal, ...]:
     """Signals in the order in which they were first said. Errors from `quiet_from` on are the noise of a shutdown."""
     groups: dict[tuple[str, ...], _Group] = {}
-    variants: dict[tuple[str, str], int] = {}
+    families: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     for i, event in enumerate(events):
         if event.id == REQUEST:
             continue
         text = event.id if event.id in SERIES else template(event.record.body)
-        known = (
-            ()
-            if event.id in SERIES + NAMES
-            else tuple(f"{k}={v}" for k, v in event.fields.items() if k not in VOLATILE)
-        )
+        if event.id == UNKNOWN and len(families) >= MOST_TEXTS and (UNKNOWN, text) not in families:
+            text = OVERFLOW
         quiet = quiet_from is not None and i >= quiet_from
-        key = (event.id, text, "quiet" if quiet else event.level, *known)
+        key = (event.id, text, "quiet" if quiet else event.level, *_data(event))
         if key not in groups:
-            family = (event.id, text)
-            if variants.get(family, 0) >= MOST_VARIANTS:
-                key = next(k for k in groups if k[:2] == family)
+            family = families.setdefault((event.id, text), [])
+            if len(family) >= MOST_VARIANTS:
+                key = family[0]
             else:
-                variants[family] = variants.get(family, 0) + 1
+                family.append(key)
                 groups[key] = _Group(event, text)
                 if quiet or event.id in QUIET:
                     groups[key].level = "INFO"
         groups[key].add(event)
     return tuple(_signal(g, source, began) for g in groups.values())
+
+
+def _data(event: Event) -> tuple[str, ...]:
+    """The data by which equal texts differ."""
+    if event.id in SERIES + NAMES:
+        return ()
+    data = ((k, _roughly(v) if k in MEMORY else v) for k, v in event.fields.items() if k not in VOLATILE)
+    return tuple(f"{k}={v}" for k, v in data)
+
+
+def _roughly(number: str) -> str:
+    """Free memory of two ranks is never equal to the megabyte; a third less is another matter."""
+    try:
+        return str(round(math.log2(max(float(number), 0.1)) * 2))
+    except ValueError:
+        return number
 
 
 def _signal(group: _Group, source: str, began: float | None) -> Signal:
@@ -80,7 +100,7 @@ def _signal(group: _Group, source: str, began: float | None) -> Signal:
         time -= began  # a stamp without a year counts from the start of the log
     return Signal(
         id=event.id,
-        evidence=Evidence(source, record.text[:LONGEST_TEXT], record.number),
+        evidence=Evidence(source, record.text, record.number),
         level=group.level,
         fields=event.fields if event.id not in ("engine.args", "engine.config") else {},
         topics=event.topics,
@@ -90,6 +110,3 @@ def _signal(group: _Group, source: str, began: float | None) -> Signal:
         template=group.template,
         time=time,
     )
-
-
-LONGEST_TEXT = 1200

@@ -40,7 +40,6 @@ def _speeds(w: Window, source: str, drafting: bool | None) -> Iterator[Sample]:
         "running": i.running,
         "waiting": i.waiting,
         "kv_usage": i.kv_usage,
-        "prefix_hit_rate": i.prefix_hit_rate,
         "preemptions": w.preemptions,
     }
     for metric, value in values.items():
@@ -75,8 +74,17 @@ def _prefill(w: Window, source: str) -> Iterator[Sample]:
 
 
 def _hits(windows: Sequence[Window], source: str) -> list[Sample]:
-    """SGLang prints hits per prefill step: their share over the whole boot is the rate."""
-    rows = [w for w in windows if w.cached + w.prefilled > WARM_UP]
+    """vLLM prints the rate over its last thousand requests: the last one counts.
+
+    SGLang prints hits per prefill step: their share over the whole boot is the rate.
+    """
+    summed = [w for w in windows if w.interval.kind == "summary" and "idle" not in w.trouble]
+    told = [w.interval for w in summed if w.interval.prefix_hit_rate is not None]
+    if told:
+        where = Evidence(source, told[-1].text, told[-1].line)
+        rate = told[-1].prefix_hit_rate or 0.0
+        return [Sample("prefix_hit_rate", rate, conditions=FROM_LOG, evidence=where, weight=len(told))]
+    rows = [w for w in windows if w.interval.kind == "prefill" and w.cached + w.prefilled > WARM_UP]
     cached, total = sum(w.cached for w in rows), sum(w.cached + w.prefilled for w in rows)
     if not rows or not total:
         return []

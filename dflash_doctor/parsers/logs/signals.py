@@ -55,13 +55,13 @@ class Book:
     def __init__(self, forms: Iterable[Form]) -> None:
         self.forms = tuple(forms)
         self._by_head: dict[str, list[Form]] = {}
-        self._inside: list[Form] = []
+        self._inside: list[tuple[str, Form]] = []  # a text to look for anywhere, and whose it is
         for form in self.forms:
             if form.literals.starts:
                 for head in {s[: literals.MIN_USEFUL] for s in form.literals.starts}:
                     self._by_head.setdefault(head, []).append(form)
             else:
-                self._inside.append(form)
+                self._inside += [(need, form) for need in form.literals.needs or ("",)]
         self._compiled: dict[str, re.Pattern[str]] = {}
 
     def match(self, body: str) -> Match | None:
@@ -71,11 +71,9 @@ class Book:
             if body.startswith(form.literals.starts) and (m := self._regex(form).search(body)):
                 found = (form, m)
                 break
-        for form in self._inside:
-            if found and found[0].order < form.order:
-                break
-            needs = form.literals.needs
-            if (not needs or any(n in body for n in needs)) and (m := self._regex(form).search(body)):
+        for need, form in self._inside:
+            earlier = found is None or form.order < found[0].order
+            if earlier and need in body and (m := self._regex(form).search(body)):
                 found = (form, m)
                 break
         if found is None:
