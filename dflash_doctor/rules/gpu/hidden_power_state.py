@@ -30,6 +30,7 @@ from dflash_doctor.rules.cards import fallen, loaded, numbers, reading_lines, re
 from dflash_doctor.rules.graphs import batches
 
 APART = 1.25  # the two levels must differ by more than acceptance and context explain
+TIGHT = 1.15  # within one level steps differ by less than that
 KNOWN = ("GB10",)
 
 
@@ -67,35 +68,32 @@ def check(c: Comparison) -> Finding | None:
 def _two_levels(c: Comparison) -> tuple[float, float, tuple[Interval, ...]] | None:
     """Step times (ms) of equal batches that fall into two groups with nothing between; each must be seen twice."""
     for n, rows in batches(c.now).items():
-        steps = sorted(
-            (1000 * n * (r.accept_length or 1.0) / r.generation_tok_s, r)
-            for r in rows if r.generation_tok_s and (r.prompt_tok_s or 0) < 0.5 * r.generation_tok_s
-        ) if rows else []  # fmt: skip
+        pure = [r for r in rows if r.generation_tok_s and (r.prompt_tok_s or 0) < 0.5 * r.generation_tok_s]
+        timed = ((1000 * n * (r.accept_length or 1.0) / (r.generation_tok_s or 1.0), r) for r in pure)
+        steps = sorted(timed, key=lambda t: t[0])
         if len(steps) < 4:
             continue
         gaps = [(b[0] / a[0], k) for k, (a, b) in enumerate(pairwise(steps), 1)]
         widest, at = max(gaps, key=lambda g: g[0])
         low, high = steps[:at], steps[at:]
-        if (
-            widest < APART
-            or min(len(low), len(high)) < 2
-            or low[-1][0] / low[0][0] > 1.15
-            or high[-1][0] / high[0][0] > 1.15
-        ):
+        tight = all(level[-1][0] / level[0][0] <= TIGHT for level in (low, high))
+        if widest < APART or min(len(low), len(high)) < 2 or not tight:
             continue
-        if _apart([r for _, r in low], [r for _, r in high]):
-            continue
-        return median(s for s, _ in low), median(s for s, _ in high), (low[0][1], high[-1][1])
+        if not _explained([r for _, r in low], [r for _, r in high]):
+            return median(s for s, _ in low), median(s for s, _ in high), (low[0][1], high[-1][1])
     return None
 
 
-def _apart(low: list[Interval], high: list[Interval]) -> bool:
-    """Whether the two groups differ in something that explains them."""
-    for name in ("accept_length", "kv_usage", "context_tokens"):
-        a = [getattr(r, name) for r in low if getattr(r, name) is not None]
-        b = [getattr(r, name) for r in high if getattr(r, name) is not None]
-        if a and b and median(b) > 0 and not 0.5 < median(a) / median(b) < 2 and name != "accept_length":
-            return True
-        if name == "accept_length" and a and b and abs(median(a) / median(b) - 1) > 0.15:
-            return True
-    return any(r.graph is False for r in high) and any(r.graph for r in low)
+def _explained(low: list[Interval], high: list[Interval]) -> bool:
+    """Whether the two groups differ in something that explains their two speeds."""
+    graphs = any(r.graph is False for r in high) and any(r.graph for r in low)
+    return (
+        graphs
+        or _differ(low, high, "accept_length", 1.15)
+        or any(_differ(low, high, name, 2.0) for name in ("kv_usage", "context_tokens"))
+    )
+
+
+def _differ(low: list[Interval], high: list[Interval], name: str, by: float) -> bool:
+    a, b = ([getattr(r, name) for r in rows if getattr(r, name)] for rows in (low, high))
+    return bool(a and b) and not 1 / by < median(a) / median(b) < by
