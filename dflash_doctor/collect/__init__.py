@@ -19,7 +19,10 @@ from dflash_doctor.collect.store import load, save
 from dflash_doctor.collect.url import UrlSession
 from dflash_doctor.model import Capture, Gap, Host, Refused
 
+AnySession = Session | UrlSession
+
 __all__ = [
+    "AnySession",
     "Connection",
     "Endpoint",
     "Engine",
@@ -37,7 +40,7 @@ __all__ = [
 ]
 
 
-def open_session(host: Host, options: Options | None = None) -> Session | UrlSession:
+def open_session(host: Host, options: Options | None = None) -> AnySession:
     """Begin a visit. Raises Refused, with what to do, when the host cannot be reached or must not be trusted."""
     options = options or Options()
     if host.kind == "capture":

@@ -242,7 +242,7 @@ def _head_and_tail(f: Any, name: str, gaps: list[Gap]) -> bytes:
         seen += len(block)
         if len(tail) > 2 * TAIL:
             del tail[:-TAIL]
-    if len(tail) <= TAIL:
+    if seen - HEAD <= TAIL:
         return head + bytes(tail)
     del tail[:-TAIL]
     size = f"{seen >> 20} MiB" if seen < UNPACKED else f"more than {UNPACKED >> 20} MiB"
