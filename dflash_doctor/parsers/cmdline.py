@@ -106,7 +106,7 @@ def _bare_flags(words: Sequence[str]) -> list[Launch]:
 # -- compose, Kubernetes, docker inspect ------------------------------------------------------------------------------
 
 _LOOKS_YAML = re.compile(
-    r"^\s*(?:-\s+)?[\"']?(?:command|args|entrypoint|image|Cmd|Args)[\"']?\s*:|^\s*-\s+\S|^\s*\[", re.M
+    r"^[ \t]*(?:-[ \t]+)?[\"']?(?:command|args|entrypoint|image|Cmd|Args)[\"']?[ \t]*:|^[ \t]*-[ \t]+\S|^[ \t]*\[", re.M
 )
 _NESTED = re.compile(r"(?:[-?:] ){20}")
 DEEPEST = 40

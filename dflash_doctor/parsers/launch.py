@@ -86,7 +86,7 @@ def launches(words: Sequence[str], line: int = 1, env: dict[str, str] | None = N
             continue
         if WORKERS.match(word):
             return [Launch(word.split(":")[0].lower(), "worker", tuple(words[at + 1 :]), known, line=line)]
-        if name in CONTAINERS:
+        if name in CONTAINERS and depth < DEEPEST:
             return _container(words[at + 1 :], line, known, depth)
         if name in SHELLS and depth < DEEPEST:
             inner = _shell_text(words[at + 1 :])

@@ -30,7 +30,7 @@ def derive(
         found[key] = Setting(key, value, said, spelled, evidence)
 
     if engine == "vllm":
-        _vllm(found, flat, put)
+        _vllm(found, flat, version, put)
     elif engine == "sglang":
         _sglang(found, flat, version, put)
     return found
@@ -42,7 +42,8 @@ Put = Callable[[str, Any, str], None]
 # -- vLLM -------------------------------------------------------------------------------------------------------------
 
 
-def _vllm(found: Found, flat: Mapping[str, Any], put: Put) -> None:
+def _vllm(found: Found, flat: Mapping[str, Any], version: str | None, put: Put) -> None:
+    _optimization(found, version, put)
     if as_bool(flat.get("enforce_eager")):
         # wins over any --compilation-config, and turns torch.compile off as well
         put("cudagraph.mode", "none", "--enforce-eager")
@@ -68,6 +69,21 @@ def _vllm(found: Found, flat: Mapping[str, Any], put: Put) -> None:
     transfer = found.get("kv.transfer")
     if transfer is not None and any(w in str(transfer.value) for w in ("Offloading", "LMCache")):
         put("kv.offload", True, transfer.spelled)
+
+
+def _optimization(found: Found, version: str | None, put: Put) -> None:
+    """`-O<n>`: to 0.11 a compilation level, from 0.12 a bundle; 0 and 3 mean much the same in both."""
+    level = found.get("compile.optimization_level")
+    if level is None:
+        return
+    numbers = number(version)
+    old = numbers is not None and numbers < (0, 12)
+    if "compile.mode" not in found and (old or str(level.value) in ("0", "3")):
+        put("compile.mode", word(SETTINGS["compile.mode"], level.value), level.spelled)
+    if "cudagraph.mode" not in found and not old and str(level.value) == "0":
+        put("cudagraph.mode", "none", level.spelled)
+    if old:
+        del found["compile.optimization_level"]
 
 
 def _method_of(drafter: str) -> str | None:

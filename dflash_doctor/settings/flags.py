@@ -151,5 +151,7 @@ def _keep(args: dict[str, Any], spelled: dict[str, str], name: str, inside: str,
         nested[last] = given
         return
     value = opened(given) if name in CONTAINERS else given
+    if name == "compilation_config" and typed.startswith("-O") and not isinstance(value, dict):
+        name = "optimization_level"  # -O3, also beside --compilation-config
     args[name] = value
     spelled[name] = typed

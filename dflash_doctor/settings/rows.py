@@ -12,6 +12,7 @@ from dflash_doctor.settings.versions import covers
 
 Kind = Literal["int", "float", "bool", "word", "str", "list", "sizes"]
 UNSET = object()
+ENGINE_VARIABLES = ("VLLM_", "SGLANG_", "SGL_")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Spelling:
 
     def acts(self, version: str | None) -> bool | None:
         """Whether this version reads it; None when that is not known."""
+        if self.env and not self.env.startswith(ENGINE_VARIABLES):
+            return True  # read by a library, whatever the engine's own source says of it
         return covers(self.versions, version, self.engine)
 
     @property
