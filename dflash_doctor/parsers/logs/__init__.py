@@ -12,24 +12,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
-from dflash_doctor.model import Facts, Gap, Interval, Setting, Unreadable
+from dflash_doctor.model import Facts, Gap, Interval, Setting
 from dflash_doctor.parsers.logs import boots, clock, llama, merged, samples, scan, stated, steady, windows
 from dflash_doctor.parsers.logs.boots import Boot
 from dflash_doctor.parsers.logs.events import Event, events_of
 from dflash_doctor.parsers.logs.prefix import Record, records
 from dflash_doctor.parsers.logs.signals import Book, book
 from dflash_doctor.parsers.logs.wrapping import lines
+from dflash_doctor.parsers.texts import refuse_binary
 
 READS = ("server.log", "server.*.log")
 
 HEAD = 4000  # records that decide which engine wrote the log
-BINARY = 0.2  # share of control characters and undecodable bytes in the first part; random bytes have half
 LLAMA = ("llama_model_loader:", "llm_load_print_meta:", "print_info:", "llama_context:", "slot print_timing:")
 
 
 def parse(text: str, source: str) -> Facts:
     """What a log says; raises Unreadable when it is empty or no text."""
-    _readable(text)
+    refuse_binary(text, "a log")
     flow = _records(scan.candidates(text))
     head = list(islice(flow, HEAD))
     engine = _engine(head)
@@ -39,15 +39,6 @@ def parse(text: str, source: str) -> Facts:
         return Facts(engine=engine or None, gaps=(*gaps, Gap(source, "nothing in this log is known to this version")))
     parts = [_facts(b, engine, source, i + 1 < len(starts)) for i, b in enumerate(starts)]
     return replace(parts[-1], earlier=tuple(parts[:-1]), gaps=gaps)
-
-
-def _readable(text: str) -> None:
-    if not text.strip("\x00 \t\r\n\ufeff"):
-        raise Unreadable("the log is empty")
-    head = text[:4096]
-    odd = sum(c == "\ufffd" or (c < " " and c not in "\t\n\r\x1b\x0c\x08") for c in head)
-    if odd > BINARY * len(head):
-        raise Unreadable("this is not a text log (binary data)")
 
 
 def _records(texts: Iterable[tuple[int, str]]) -> Iterable[Record]:
@@ -120,6 +111,7 @@ def _facts(boot: Boot, engine: str, source: str, followed: bool) -> Facts:
             *samples.capacity(boot.events, source, _page_size(said)),
         ),
         intervals=tuple(_interval(w, began, boot) for w in seen),
+        host=_links(boot),
         served=how.served,
     )
 
@@ -153,6 +145,12 @@ def _drafts(said: Sequence[Setting], seen: Sequence[windows.Window]) -> bool | N
         return True
     methods = [s.value for s in said if s.key == "spec.method"]
     return bool(methods) and methods[-1] not in ("none", None)
+
+
+def _links(boot: Boot) -> dict[str, dict[str, int]]:
+    """How NCCL reaches from GPU to GPU, by the number of channels."""
+    via = Counter(e.fields["transport"] for e in boot.events if e.id == "nccl.transport")
+    return {"nccl_transports": dict(via)} if via else {}
 
 
 def _page_size(said: Sequence[Setting]) -> int | None:
