@@ -35,8 +35,9 @@ def check(c: Comparison) -> Finding | None:
     said_off = now is not None and now.value == "none" and now.said != "default"
     if not said_off and (not eager_steps or graphed):
         return None
-    if on_cpu(c):
-        return None
+    captured = c.now.find("graph.capture_done", "graph.capture") or c.now.value("cudagraph.sizes")
+    if on_cpu(c) or (not said_off and captured):
+        return None  # captured, but not for the batch that ran: batch_not_covered
     was = c.was.value("cudagraph.mode") if c.was else None
     if was == "none" or (c.was and c.was.find("graph.eager")):
         return None

@@ -25,6 +25,7 @@ from dflash_doctor.model import Comparison, Finding, Signal
 from dflash_doctor.physics import PREFILL, STEP
 from dflash_doctor.rules.seen import new, new_about, proof, proofs
 
+WEAK = ("marlin", "emulation", "dequant", "unquantized", "wna16")
 STRONG = (
     "quant.emulation_slow",
     "quant.marlin_fp8_emulation",
@@ -40,7 +41,8 @@ def check(c: Comparison) -> Finding | None:
         for s in new_about(c, "quant_kernel_fallback", "gemm_untuned")
         if s.level in ("WARNING", "ERROR") or s.id in STRONG
     ]
-    changed = [d for d in c.drift("quant.kernel", "quant.linear_backend") if d.was and d.now]
+    weaker = [d for d in c.drift("moe.backend") if d.was and d.now and _weaker(str(d.was.value), str(d.now.value))]
+    changed = [*weaker, *(d for d in c.drift("quant.kernel", "quant.linear_backend") if d.was and d.now)]
     unread = [
         s
         for s in new(c, "engine.unknown_env", "deprecated.flag")
@@ -49,18 +51,21 @@ def check(c: Comparison) -> Finding | None:
     if not said and not changed:
         return None
     strong = [s for s in said if s.id in STRONG]
+    meant = _deepgemm_meant(c) if said and not strong else None
     confidence = (
         0.45
         + 0.2 * bool(strong)
         + 0.15 * bool(changed)
+        + 0.25 * bool(weaker)
         + 0.1 * bool(unread)
         + 0.1 * (c.was is not None and bool(strong))
+        + 0.15 * bool(meant)
     )
-    words = changed[0].words() if changed else _body((strong or said)[0])
+    words = changed[0].words() if changed else meant or _body((strong or said)[0])
     return Finding(
         cause="",
         summary=f"a slower quantised kernel runs: {words}",
-        confidence=min(confidence, 0.9),
+        confidence=min(confidence, 0.95),
         severity="warning",
         evidence=(*proofs((strong or said)[:3]), *proofs(unread[:1]), *proof(*changed)),
         effects=("moe.backend_changed",),
@@ -70,6 +75,24 @@ def check(c: Comparison) -> Finding | None:
         ),
         touches=(STEP, PREFILL),
     )
+
+
+def _deepgemm_meant(c: Comparison) -> str | None:
+    """Words for block-FP8 layers that run Triton tiles although DeepGEMM is on and this GPU has it; None else."""
+    triton = c.now.find("quant.block_config_missing", "quant.block_config_used")
+    wanted = c.now.find("quant.deepgemm") or str(c.now.value("env.SGLANG_ENABLE_JIT_DEEPGEMM", "")) in ("1", "true")
+    wanted = wanted or any("deepgemm" in s.evidence.text.lower() for s in c.now.find("compile.*"))
+    if not triton or not wanted:
+        return None
+    half = c.now.value("model.dtype") == "float16"
+    return "block-FP8 layers run the Triton kernel although DeepGEMM is on" + (
+        " (float16 activations are not for it: serve in bfloat16)" if half else ""
+    )
+
+
+def _weaker(was: str, now: str) -> bool:
+    """Whether a native low-precision kernel gave way to a weight-only, emulated or generic one."""
+    return any(w in now.lower() for w in WEAK) and not any(w in was.lower() for w in WEAK)
 
 
 def _body(s: Signal) -> str:

@@ -22,15 +22,20 @@ from __future__ import annotations
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import STEP, TOKENS
 from dflash_doctor.rules.drafting import acceptance, drafting, shown
-from dflash_doctor.rules.seen import proof
+from dflash_doctor.rules.seen import proof, put_back, same_engine
+
+# switches between two implementations of one method
+WORKERS = ("env.SGLANG_ENABLE_SPEC_V2", "env.SGLANG_ENABLE_OVERLAP_PLAN_STREAM", "env.VLLM_USE_V2_MODEL_RUNNER")
 
 
 def check(c: Comparison) -> Finding | None:
     if c.was is None:
         return None
     now, was = drafting(c.now), drafting(c.was)
-    if now.method in (None, "none") or was.method in (None, "none") or now.method == was.method:
+    if now.method in (None, "none") or was.method in (None, "none"):
         return None
+    if now.method == was.method:
+        return _other_worker(c)
     broken = now.length is not None and now.length < 1.35 and (now.first or 0) < 0.3
     return Finding(
         cause="",
@@ -43,4 +48,20 @@ def check(c: Comparison) -> Finding | None:
             f"put speculation by {was.method} back" + (f" with {was.depth} drafted tokens" if was.depth else ""),
         ),
         touches=(TOKENS, STEP),
+    )
+
+
+def _other_worker(c: Comparison) -> Finding | None:
+    """The same method through another implementation, which nobody asked for by name."""
+    switched = [d for d in c.drift(*WORKERS) if d.now is not None]
+    if not switched or not same_engine(c):
+        return None
+    return Finding(
+        cause="",
+        summary=f"the same method runs through another implementation ({switched[0].words()})",
+        confidence=0.7,
+        severity="warning",
+        evidence=(*proof(*switched), *acceptance(c.now)),
+        next_steps=tuple(put_back(d) for d in switched),
+        touches=(STEP,),
     )
