@@ -120,6 +120,18 @@ def test_a_traceback_gives_its_last_line_once():
     ]
 
 
+def test_an_error_while_graphs_are_captured_is_a_failed_capture():
+    error = (
+        "EngineCore failed to start.",
+        "Traceback (most recent call last):",
+        ('  File "/opt/vllm/v1/worker/gpu/model_runner.py", line 968, in capture_model'),
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 130.00 MiB.",
+    )
+    facts = read("".join(vllm_line(e, level="ERROR") for e in error))
+    assert facts.served is False
+    assert one(facts, "graph.capture_failed").evidence.line == 4
+
+
 def test_failed_requests_are_counted():
     line = '(APIServer pid=1) INFO:     127.0.0.1:5 - "POST /v1/completions HTTP/1.1" {}\n'
     facts = read(vllm_line("vLLM API server version 0.11.0") + line.format("500 Internal Server Error") * 3)

@@ -72,6 +72,21 @@ EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:: |:?$)")
 NAMED_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception)|KeyboardInterrupt|SystemExit): ")
 #   File "<frozen runpy>", line 198, in _run_module_as_main;  File "/opt/venv/bin/vllm", line 8, in <module>
 MAIN = re.compile(r'  File "(?:<frozen runpy>", line \d+, in _run_module_as_main|[^"]+", line \d+, in <module>)')
+#   File "/opt/venv/lib/…/vllm/v1/worker/gpu/model_runner.py", line 968, in capture_model
+CAPTURING = re.compile(r'  File "[^"]+", line \d+, in _?capture\w*')
+CAPTURE_FAILED = "graph.capture_failed"
+
+
+@dataclass
+class _Way:
+    """What the frames of an open traceback have shown."""
+
+    of_main: bool = False
+    capturing: bool = False
+
+    def see(self, frame: str) -> None:
+        self.of_main = self.of_main or bool(MAIN.match(frame))
+        self.capturing = self.capturing or bool(CAPTURING.match(frame))
 
 
 class _Tracebacks:
@@ -79,7 +94,7 @@ class _Tracebacks:
 
     def __init__(self, book: Book) -> None:
         self.book = book
-        self.open: dict[tuple[str, str, str], bool] = {}  # who -> whether the main module was on the way
+        self.open: dict[tuple[str, str, str], _Way] = {}  # by who prints it
         self.last: tuple[str, str, str] | None = None  # whose traceback the raw lines belong to
 
     def event(self, record: Record) -> Event | None:
@@ -91,15 +106,14 @@ class _Tracebacks:
         body = record.body
         if who in self.open:
             if _on_the_way(body):
-                self.open[who] = self.open[who] or bool(MAIN.match(body))
+                self.open[who].see(body)
                 return None
             if EXCEPTION.match(body):
-                of_main = self.open.pop(who)
-                return _exception(record, self.book, of_main)
+                return _exception(record, self.book, self.open.pop(who))
             if raw and body.strip():
                 self.open.pop(who)
         if TRACEBACK in body[-60:] or body.startswith(TRACEBACK):
-            self.open[who] = False
+            self.open[who] = _Way()
             self.last = who
             if body.startswith(TRACEBACK):
                 return None
@@ -110,12 +124,14 @@ def _on_the_way(body: str) -> bool:
     return not body.strip() or body[0] in " \t+|" or body.startswith((TRACEBACK, *LINKS))
 
 
-def _exception(record: Record, book: Book, of_main: bool) -> Event:
+def _exception(record: Record, book: Book, way: _Way) -> Event:
     body = record.body[:LONGEST]
     match = book.match(body) or book.match(body.partition(": ")[2])
     event = Event(UNKNOWN, _kept(record), "ERROR") if match is None else _signal(record, match, "ERROR")
     level = event.level if event.level in ("ERROR", "CRITICAL") else "ERROR"
-    return replace(event, level=level, exception=True, of_main=of_main)
+    if way.capturing:
+        event = replace(event, id=CAPTURE_FAILED, topics=tuple(dict.fromkeys((*event.topics, "cuda_graph_disabled"))))
+    return replace(event, level=level, exception=True, of_main=way.of_main)
 
 
 # -- single lines -----------------------------------------------------------------------------------------------------
