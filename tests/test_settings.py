@@ -292,6 +292,7 @@ def test_nobody_drafts_by_default():
         ("model.path", "Qwen/Qwen3-8B", "/root/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/1a2b3c"),
         ("attention.backend", "flash_attn", "fa3"),
         ("mem.fraction", 0.9, "0.90"),
+        ("kv.dtype", "auto", "bfloat16"),
         ("cudagraph.sizes", (1, 2, 4), [1, 2, 4]),
         ("model.quantization", "modelopt_fp4", "nvfp4"),
         ("model.quantization", "gptq_marlin", "gptq"),
@@ -317,6 +318,7 @@ def test_these_mean_the_same(key, was, now):
         ("cudagraph.sizes", (1, 2, 4), (1, 2)),
         ("sched.prefix_cache", True, False),
         ("kv.dtype", "fp8_e4m3", "nvfp4"),
+        ("kv.dtype", "fp8_e4m3", "auto"),
         ("env.NCCL_P2P_LEVEL", "SYS", "PHB"),
         ("spec.method", "none", "mtp"),
     ],
@@ -356,7 +358,7 @@ def test_every_row_is_one_knob_with_a_title_and_a_weight():
     for key, row in settings.SETTINGS.items():
         assert row.title and 0 <= row.speed <= 1, key
         assert row.kind in ("int", "float", "bool", "word", "str", "list", "sizes"), key
-        assert row.same in ("value", "path", "attention", "quantization", "any"), key
+        assert row.same in ("value", "path", "attention", "quantization", "kv", "any"), key
 
 
 def test_no_two_rows_share_a_flag_or_a_variable():

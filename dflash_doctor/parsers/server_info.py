@@ -213,7 +213,7 @@ def _effective(engine: str, args: Mapping[str, Any], version: str | None, source
     flat = settings.flatten(args)
 
     def seen(name: str) -> Evidence:
-        shown = settings.HIDDEN if settings.secret(name) else flat.get(name)
+        shown = settings.HIDDEN if settings.secret(name, flat.get(name)) else flat.get(name)
         return Evidence(source, f"{name}: {shown}"[:SHOWN])
 
     return settings.told(engine, args, version, "effective", seen)

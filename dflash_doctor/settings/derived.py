@@ -110,6 +110,8 @@ def _world(found: Found) -> int:
 
 
 def _sglang(found: Found, flat: Mapping[str, Any], version: str | None, put: Put) -> None:
+    if flat.get("quantization") is None:
+        found.pop("model.quantization", None)  # not said: a checkpoint brings its own and the argument stays None
     _chunked(found, put)
     _graphs(found, flat, version, put)
     _drafts(found, flat, put)

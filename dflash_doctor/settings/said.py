@@ -41,6 +41,7 @@ GROUPS = (
 )
 DEEPEST = 6
 Seen = Callable[[str], Evidence | None]  # name as in the flattened dict -> the line it stands in
+NO_SETTING = ("subparser", "dispatch_function")  # what argparse itself leaves among the arguments
 ALWAYS_GIVEN = ("model.path", "parallel.ep")  # vLLM's own default model is nobody's server; ep has no single flag
 
 
@@ -72,13 +73,17 @@ def told(
     for name, raw in flat.items():
         known = _known(engine, name)
         if known is None:
-            if raw is not None and not name.startswith("_"):
+            if raw is not None and not name.startswith("_") and name not in NO_SETTING:
                 found[f"other.{name}"] = Setting(
-                    f"other.{name}", HIDDEN if secret(name) else plain(raw), said, _written(spelled, name), seen(name)
+                    f"other.{name}",
+                    HIDDEN if secret(name, raw) else plain(raw),
+                    said,
+                    _written(spelled, name),
+                    seen(name),
                 )
             continue
         row, spelling = known
-        value = HIDDEN if raw is not None and secret(name) else neutral(row, spelling, raw)
+        value = HIDDEN if secret(name, raw) else neutral(row, spelling, raw)
         if value is UNSET:
             continue
         written = _written(spelled, name) if spelled else spelling.written

@@ -15,7 +15,8 @@ ATTENTION = {
     "flash_attn": "flash", "fa2": "flash", "fa3": "flash", "fa4": "flash", "flash_attention": "flash",
     "flash_attn_mla": "flash mla", "flashinfer": "flashinfer", "trtllm_mha": "trtllm", "trtllm_gen": "trtllm",
     "flashinfer_mla": "trtllm mla", "trtllm_mla": "trtllm mla", "triton_mla": "triton", "triton": "triton",
-    "torch_native": "torch", "cpu_attn": "torch", "intel_amx": "torch",
+    "triton_attn": "triton",
+    "torch_native": "torch", "torch_sdpa": "torch", "cpu_attn": "torch", "intel_amx": "torch",
     "flashmla_sparse": "sparse mla", "flashinfer_mla_sparse": "sparse mla", "nsa": "sparse mla",
 }  # fmt: skip
 # formats, not the kernels that run them; a checkpoint read by itself and one named by flag agree
@@ -27,6 +28,7 @@ QUANTIZATION = {
     "compressed_tensors": "compressed-tensors", "inc": "auto-round", "auto-round": "auto-round",
     "auto_round": "auto-round",
 }  # fmt: skip
+FULL = ("auto", "", "bfloat16", "float16", "float32")
 # `modelopt` alone is either of its formats
 WIDER = {frozenset({"modelopt", "nvfp4"}), frozenset({"modelopt", "fp8"})}
 
@@ -39,6 +41,9 @@ def alike(key: str, was: Any, now: Any) -> bool:
         return True
     if was == now and type(was) is type(now):
         return True
+    if same == "kv" and "auto" in (was, now):
+        # auto follows the model: 16 bits, unless a rare checkpoint brings scales of its own
+        return all(v is None or str(v) in FULL for v in (was, now))
     if _silent(was) or _silent(now):
         return True
     if isinstance(was, (list, tuple)) or isinstance(now, (list, tuple)):

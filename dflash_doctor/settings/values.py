@@ -25,9 +25,9 @@ SECRET = re.compile(r"(?:^|[_-])(?:key|token|secret|password|passwd|credentials?
 HIDDEN = "<hidden>"
 
 
-def secret(name: str) -> bool:
+def secret(name: str, value: Any = "") -> bool:
     """Whether the value of a flag or an argument of this name must not be kept."""
-    return bool(SECRET.search(name.rpartition(".")[2]))
+    return bool(SECRET.search(name.rpartition(".")[2])) and value is not None and not isinstance(value, bool)
 
 
 def neutral(row: SettingRow, spelling: Spelling | None, raw: Any) -> Any:
