@@ -88,6 +88,8 @@ def test_of_several_processes_the_server_is_read():
         "ssh gpu7 'vllm serve /m -tp 2'",
         "nsys profile -o /tmp/x --trace=cuda vllm serve /m -tp 2",
         "python -m vllm.entrypoints.cli.main serve /m -tp 2",
+        "root 4242 1 12 Oct01 ? 01:02:03 /opt/venv/bin/python3 /opt/venv/bin/vllm serve /m -tp 2\n"
+        "root 4300 4242 90 Oct01 ? 09:00:00 VLLM::EngineCore",
         "vllm serve \\\n  /m \\\n  -tp 2   # two cards\n",
         "# tuned on Friday\nexport HF_HUB_OFFLINE=1\nvllm serve /m -tp 2\n",
         "set -e\ncd /srv\nvllm serve /m --tensor-parallel 2",
