@@ -248,20 +248,3 @@ def test_steps_printed_one_by_one_give_the_step_time():
 def test_preemptions_are_counted_where_the_line_has_them():
     line = stats(100.0, 4, "09:15:00").replace("Waiting: 0 reqs", "Waiting: 3 reqs, Preemptions: 2")
     assert values(read(line), "preemptions") == [2.0]
-
-
-def test_nccl_lines_in_the_log_tell_its_links_and_switches():
-    nccl = "gpu7:104:260 [{}] NCCL INFO {}\n"
-    facts = read(
-        vllm_line("vLLM API server version 0.22.0")
-        + nccl.format(0, "NCCL version 2.28.9+cuda13.0")
-        + nccl.format(0, "NCCL_P2P_DISABLE set by environment to 1.")
-        + nccl.format(0, "Channel 00 : 0[0] -> 1[1] via SHM/direct/direct")
-        + nccl.format(1, "Channel 00 : 1[1] -> 0[0] via SHM/direct/direct")
-        + "gpu7:104:260 [0] transport/net_ib.cc:512 NCCL WARN Call to ibv_open_device failed\n"
-    )
-    assert facts.host["nccl_transports"] == {"SHM/direct/direct": 2}
-    told = settings(facts)
-    assert (told["env.NCCL_P2P_DISABLE"], told["comm.nccl_version"]) == ("1", "2.28.9")
-    assert one(facts, "nccl.transport").ranks == ("GPU0", "GPU1")
-    assert one(facts, "nccl.warning").level == "WARNING"

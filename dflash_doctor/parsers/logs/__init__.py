@@ -111,7 +111,6 @@ def _facts(boot: Boot, engine: str, source: str, followed: bool) -> Facts:
             *samples.capacity(boot.events, source, _page_size(said)),
         ),
         intervals=tuple(_interval(w, began, boot) for w in seen),
-        host=_links(boot),
         served=how.served,
     )
 
@@ -145,12 +144,6 @@ def _drafts(said: Sequence[Setting], seen: Sequence[windows.Window]) -> bool | N
         return True
     methods = [s.value for s in said if s.key == "spec.method"]
     return bool(methods) and methods[-1] not in ("none", None)
-
-
-def _links(boot: Boot) -> dict[str, dict[str, int]]:
-    """How NCCL reaches from GPU to GPU, by the number of channels."""
-    via = Counter(e.fields["transport"] for e in boot.events if e.id == "nccl.transport")
-    return {"nccl_transports": dict(via)} if via else {}
 
 
 def _page_size(said: Sequence[Setting]) -> int | None:

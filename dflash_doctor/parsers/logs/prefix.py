@@ -43,11 +43,6 @@ BARE = re.compile(r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)(?::\
 TORCH = re.compile(
     r"(?:\[rank(?P<rank>\d+)\]: ?)?\[?(?P<level>[IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +(?:\d+ )?[\w./]+:\d+\] ?"
 )
-# gpu7:104:260 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM; a file stands before NCCL WARN
-NCCL = re.compile(
-    r"[\w.-]{1,80}:(?P<pid>\d+):\d+ \[(?P<dev>-?\d+)\] (?:[\w/.-]{1,80}:\d+ )?NCCL (?P<level>INFO|WARN|TRACE) "
-)
-NCCL_LEVELS = {"INFO": "INFO", "WARN": "WARNING", "TRACE": "DEBUG"}
 TORCH_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
 # [repeated 7x across cluster] (Ray deduplicates …)
 REPEATED = re.compile(r"\s*\[repeated (?P<n>\d+)x across cluster\].{0,300}$")
@@ -128,9 +123,6 @@ def _other(line: Line, text: str, repeated: int) -> Record:
         body = body[m.end() :]
     elif m := TORCH.match(body):
         level, rank, body = TORCH_LEVELS[m["level"]], m["rank"] or rank, body[m.end() :]
-    elif m := NCCL.match(body):
-        level, rank, pid = NCCL_LEVELS[m["level"]], f"GPU{m['dev']}", m["pid"]
-        body = "NCCL " + ("WARN " if m["level"] == "WARN" else "") + body[m.end() :]
     elif m := BARE.match(body):
         level, body = m["level"], body[m.end() :]
     engine = "vllm" if pid and rank.split("_")[0] in VLLM_PROCESSES else ""

@@ -270,10 +270,6 @@ def _fraction(f: Fields, _: str) -> Pairs:
         yield "mem.fraction", float(value)
 
 
-def _nccl_variable(f: Fields, _: str) -> Pairs:
-    yield f"env.{f['name']}", f["value"]
-
-
 def _one(key: str, group: str, cast: Callable[[str], Any] = str) -> Callable[[Fields, str], Pairs]:
     def say(f: Fields, _: str) -> Pairs:
         if f.get(group):
@@ -333,8 +329,6 @@ SAYS: Mapping[str, Callable[[Fields, str], Pairs]] = {
     "mem.load_begin": _one("model.path", "model"),
     "mem.weights": _weights,
     "moe.backend": _moe,
-    "nccl.env": _nccl_variable,
-    "nccl.version": _one("comm.nccl_version", "version"),
     "moe.runner": _moe_runner,
     "prefix.mamba_mode": _one("attention.mamba_cache_mode", "mode"),
     "prefix.state": _prefix,
