@@ -69,7 +69,10 @@ def _snapshot(name: str, read: list[tuple[str, Facts]], gaps: tuple[Gap, ...]) -
     version = _version(engine, facts)
     said = [s for f in facts for s in f.settings]
     if engine in ("vllm", "sglang"):
-        said.extend(settings.defaults(engine, version))
+        said.extend(_from_environment(engine, version, said))
+        if any(s.said == "asked" and not s.key.startswith("env.") for s in said):
+            # where no launch line and no argument list was read, an unset flag is not known to be unset
+            said.extend(settings.defaults(engine, version))
     return Snapshot(
         name=name,
         engine=engine,
@@ -98,12 +101,20 @@ def _boot(name: str, facts: Facts, source: str, read: list[tuple[str, Facts]]) -
     return _snapshot(f"{name}, previous start", [(source, replace(facts, earlier=())), *machine], ())
 
 
+def _from_environment(engine: str, version: str | None, said: list[Setting]) -> list[Setting]:
+    """What environment variables ask for, where this version of this engine still reads them."""
+    variables = {s.key.removeprefix("env."): s for s in said if s.key.startswith("env.") and s.said == "asked"}
+    shown = {name: s.evidence for name, s in variables.items() if s.evidence is not None}
+    asked = settings.from_environ(engine, {n: str(s.value) for n, s in variables.items()}, version, shown)
+    return [s for s in asked if not s.key.startswith("env.")]
+
+
 def _version(engine: str | None, facts: list[Facts]) -> str | None:
     said = _first(f.version for f in facts if f.version and f.engine in (None, engine))
     if said or engine is None:
         return said
-    packages = _merged(f.packages for f in facts)
-    return packages.get(engine)
+    installed = _merged(f.packages for f in facts).get(engine)
+    return installed if installed and installed[0].isdigit() else None  # a git URL is no version
 
 
 def _strongest(said: Iterable[Setting]) -> Mapping[str, Setting]:

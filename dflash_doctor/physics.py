@@ -83,7 +83,9 @@ def tokens_factor(c: Comparison, workload: str | None = None, concurrency: float
 
 def tokens_per_step(s: Snapshot, concurrency: float | None = None) -> float | None:
     """Acceptance length with the bonus token; 1 where speculation is known to be off; None when unknown."""
-    found = [x for x in s.samples if x.metric == LENGTHS[0]] or [x for x in s.samples if x.metric == LENGTHS[1]]
+    # a mean since the server's start says little about now
+    fresh = [x for x in s.samples if "since" not in str(x.conditions.get("from", ""))] or list(s.samples)
+    found = [x for x in fresh if x.metric == LENGTHS[0]] or [x for x in fresh if x.metric == LENGTHS[1]]
     near = [x for x in found if concurrency is not None and x.concurrency == concurrency]
     values = [x.value for x in near or found] or [i.accept_length for i in steady(s.intervals) if i.accept_length]
     if values:

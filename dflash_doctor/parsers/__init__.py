@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Protocol
 
 from dflash_doctor.model import Facts
-from dflash_doctor.parsers import cmdline, environ, gpu, logs, nvidia_smi, packages, server_info
+from dflash_doctor.parsers import (
+    capture_yaml,
+    cmdline,
+    dmesg,
+    environ,
+    gpu,
+    host,
+    logs,
+    model_config,
+    nccl,
+    nvidia_smi,
+    packages,
+    server_info,
+    topology,
+)
 
 
 class Parser(Protocol):
@@ -17,4 +31,18 @@ class Parser(Protocol):
         """The facts of one file; raises Unreadable."""
 
 
-ALL: tuple[Parser, ...] = (logs, cmdline, environ, packages, server_info, gpu, nvidia_smi)
+ALL: tuple[Parser, ...] = (
+    logs,
+    cmdline,
+    environ,
+    packages,
+    server_info,
+    gpu,
+    nvidia_smi,
+    topology,
+    dmesg,
+    nccl,
+    host,
+    model_config,
+    capture_yaml,
+)
