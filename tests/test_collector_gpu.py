@@ -117,7 +117,7 @@ def library(**more):
         "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=49140 << 20, used=43310 << 20, free=5 << 20, reserved=1 << 20),
         "nvmlDeviceGetFanSpeed": pynvml.NVMLError_Unknown(),
         "nvmlDeviceGetPerformanceState": 2,
-        "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=2251, usedGpuMemory=43292 << 20)],
+        "nvmlDeviceGetComputeRunningProcesses_v3": [SimpleNamespace(pid=2251, usedGpuMemory=43292 << 20)],
         "nvmlDeviceGetFieldValues": lambda h, ids: [field(i) for i in ids],
         **more,
     }

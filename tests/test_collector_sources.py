@@ -156,7 +156,7 @@ def test_facts_of_the_host_are_read_and_missing_ones_left_out(tmp_path):
             "/proc/10/cgroup": "0::/pod\n",
             "/sys/fs/cgroup/pod/cpu.max": "600000 100000\n",
             "/sys/fs/cgroup/pod/cpu.stat": "usage_usec 1\nnr_periods 611\nnr_throttled 608\nthrottled_usec 9\n",
-            "/proc/cpuinfo": "processor: 0\nmodel name\t: EPYC 7763\nphysical id\t: 0\n\nprocessor: 1\nphysical id: 1\n",
+            "/proc/cpuinfo": "processor: 0\nmodel name: EPYC 7763\nphysical id: 0\n\nprocessor: 1\nphysical id: 1\n",
             "/proc/loadavg": "1.80 1.70 1.60 2/900 4242\n",
             "/proc/sys/kernel/ostype": "Linux\n",
             "/proc/sys/kernel/osrelease": "6.8.0\n",

@@ -25,10 +25,10 @@ CHECK = "import sys; sys.exit(sys.version_info < (3, 6))"
 START = "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))"
 WITH_PYTHON = (
     f'for p in {PYTHONS}; do if "$p" -ISBc "{CHECK}" </dev/null >/dev/null 2>&1; '
-    f'then echo dflash-doctor python; exec "$p" -ISBc "{START}"; fi; done; '
+    f'then echo; echo dflash-doctor python; exec "$p" -ISBc "{START}"; fi; done; '
 )
 WITH_SHELL = (
-    'echo dflash-doctor sh; n=$(printf "\\nx"); n=${n%x}; s=; while IFS= read -r l; do '
+    'echo; echo dflash-doctor sh; n=$(printf "\\nx"); n=${n%x}; s=; while IFS= read -r l; do '
     'if [ "$l" = "#end" ]; then break; fi; s="$s$l$n"; done; eval "$s"'
 )
 

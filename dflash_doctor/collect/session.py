@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+import paramiko
 
 from dflash_doctor.collect import assemble, program, ssh
 from dflash_doctor.collect.options import Endpoint, Engine, Look, Options
@@ -47,6 +48,7 @@ class Session:
         self._talk = talk
         self._heard = Heard(talk)
         self._seen: Look | None = None
+        self._endpoint: Endpoint | Gap | None = None
 
     def __enter__(self) -> Session:
         return self
@@ -65,6 +67,11 @@ class Session:
 
     def endpoint(self) -> Endpoint | Gap:
         """Where a load would go: straight to the engine where that is the same server, else through SSH."""
+        if self._endpoint is None:
+            self._endpoint = self._find_endpoint()
+        return self._endpoint
+
+    def _find_endpoint(self) -> Endpoint | Gap:
         engine = self.look().chosen
         if engine is None:
             return Gap("load", "there is no engine to send a load to")
@@ -78,7 +85,10 @@ class Session:
         straight = f"{scheme}://{_bracketed(self.host.address)}:{engine.port}"
         if self.connection.direct and engine.address == "127.0.0.1" and self._same_server(straight):
             return Endpoint(straight, "direct")
-        address, port = self.connection.forward(engine.address, engine.port).address
+        try:
+            address, port = self.connection.forward(engine.address, engine.port).address
+        except (paramiko.SSHException, OSError, EOFError) as e:
+            return Gap("load", f"{self.host.address} does not carry connections to its port {engine.port}: {e}")
         return Endpoint(f"{scheme}://{address}:{port}", "ssh")
 
     def load_begin(self) -> None:

@@ -58,7 +58,11 @@ class Connection:
         return channel
 
     def forward(self, address: str, port: int) -> Forward:
-        """A local port that leads to one of the host; closed with the connection."""
+        """A local port that leads to one of the host; closed with the connection.
+
+        Raises paramiko.SSHException when the host refuses: one channel is tried at once.
+        """
+        self.open(address, port).close()
         forward = Forward(self, address, port)
         self._forwards.append(forward)
         return forward

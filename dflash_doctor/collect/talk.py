@@ -20,6 +20,7 @@ from dflash_doctor.model import Gap
 
 LINE = 16 << 20  # a longer line is no answer of ours
 TOTAL = 192 << 20  # a host that says more than this is not telling us about itself
+STUCK_S = 30.0  # a host that does not take what we send for so long will not any more
 NOISE = 4096  # what a login shell may print before the loader speaks
 
 SAFE_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -39,12 +40,17 @@ class Channel:
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
+        channel.settimeout(STUCK_S)
 
     def send(self, data: bytes) -> None:
         self._channel.sendall(data)
 
     def recv(self) -> bytes:
-        return self._channel.recv(65536)
+        while True:
+            try:
+                return self._channel.recv(65536)
+            except TimeoutError:
+                continue  # a silent host is no ended one; the session has its own deadlines
 
     def stderr(self) -> str:
         said = b""

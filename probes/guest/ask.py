@@ -270,7 +270,9 @@ def get(where, path, seconds=5.0, limit=8 << 20, key=None):
             if not block:
                 break
             body += block
-        return answer.status, body[:limit]
+        if len(body) >= limit:
+            raise Failed("%s: an answer of more than %d MiB" % (shown, limit >> 20))
+        return answer.status, body
     except socket.timeout:
         raise Failed("%s: no answer within %g s" % (shown, seconds))
     except (OSError, http.client.HTTPException, ValueError) as e:

@@ -97,7 +97,10 @@ class Process:
         if self.title:
             what = self.title.group("what").rstrip("_")
             return ROLES.get(what, what.lower())
-        return "api_server" if self.engine else "worker"
+        if self.engine:
+            return "api_server"
+        # what a multiprocessing parent starts besides its workers
+        return "helper" if any("resource_tracker" in w or "forkserver" in w for w in self.argv) else "worker"
 
     @property
     def name(self):

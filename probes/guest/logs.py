@@ -59,9 +59,13 @@ def of_engine(log, engine, everyone):
     for fd, name in ((1, "server.log"), (2, "server.stderr.log")):
         at = "/proc/%d/fd/%d" % (engine.pid, fd)
         target = log.ground.link(at)
-        if target in done:
+        # a container or service keeps both in one log, whatever leads to it
+        source = target
+        if target and not target.startswith("/"):
+            source = engine.container or (str(engine.unit) if target.startswith("socket:") else target)
+        if source in done:
             continue
-        done.add(target)
+        done.add(source)
         try:
             text, note = _behind(log, engine, everyone, at, target)
             found.append(("server.log" if not found else name, text, note))

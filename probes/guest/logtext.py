@@ -24,14 +24,13 @@ STAMP = re.compile(rb"(?:(?P<year>20\d\d)-)?(?P<month>\d\d)-(?P<day>\d\d)[ T](?P
 
 
 class Cleaner:
-    """Takes raw bytes, gives the lines worth keeping; counts what it dropped."""
+    """Takes raw bytes, gives the lines worth keeping."""
 
     def __init__(self, drop, progress):
         self._drop = re.compile("|".join("(?:%s)" % p for p in drop).encode("utf-8")) if drop else None
         self._progress = re.compile(progress.encode("utf-8")) if progress else None
         self._rest = b""
         self._held = None
-        self.dropped = 0
 
     def feed(self, data):
         """Complete lines of this block, cleaned."""
@@ -61,11 +60,8 @@ class Cleaner:
         if len(line) > LINE:
             line = line[:LINE] + b" [cut]"
         if self._drop is not None and self._drop.search(line[:4096]):
-            self.dropped += 1
             return
         if self._progress is not None and self._progress.search(line[:1024]):
-            if self._held is not None:
-                self.dropped += 1
             self._held = line
             return
         if self._held is not None:
@@ -97,11 +93,11 @@ def line_start(text, at):
 def excerpt(f, size, cleaner, head, tail, started=None, written=None):
     """(text, note) of a seekable log: first `head` bytes of the current start and last `tail`, after cleaning."""
     if size <= SMALL:
-        return _fit(_clean(cleaner, _read(f, 0, size)), cleaner, size, head, tail)
+        return _fit(_clean(cleaner, _read(f, 0, size)), size, head, tail)
     begin = _find_start(f, size, started, written)
     end_at = max(0, size - RAW)
     if begin is not None and begin >= end_at:
-        return _fit(_clean(cleaner, _read(f, begin, size - begin)), cleaner, size, head, tail)
+        return _fit(_clean(cleaner, _read(f, begin, size - begin)), size, head, tail)
     ending = _clean(cleaner, _whole_lines(_read(f, end_at, size - end_at)))[-tail:]
     ending = ending[ending.find(b"\n") + 1 :]
     note = "server.log: of %s the last %s were read" % (amount(size), amount(size - end_at))
@@ -115,18 +111,17 @@ def excerpt(f, size, cleaner, head, tail, started=None, written=None):
 
 def fit(data, cleaner, head, tail):
     """The same for text that is already in memory (a command's output)."""
-    return _fit(_clean(cleaner, data), cleaner, len(data), head, tail)
+    return _fit(_clean(cleaner, data), len(data), head, tail)
 
 
-def _fit(text, cleaner, size, head, tail):
-    note = "server.log: %d lines of requests and progress were left out" % cleaner.dropped if cleaner.dropped else None
+def _fit(text, size, head, tail):
     if len(text) <= head + tail:
-        return text, note
+        return text, None
     begins = starts(text) or [0]
     begin = begins[-1]
     if len(text) - begin <= head + tail:
         # earlier starts go along as far as they fit: they are what today's is held against
-        return text[min(b for b in begins if len(text) - b <= head + tail) :], note
+        return text[min(b for b in begins if len(text) - b <= head + tail) :], None
     ending = text[len(text) - tail :]
     beginning = text[begin : begin + head]
     beginning = beginning[: beginning.rfind(b"\n") + 1]

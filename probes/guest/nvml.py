@@ -219,7 +219,10 @@ class Nvml:
     def _processes(self, handle):
         if isinstance(handle, dict):
             return None
-        got = self._call(lambda: self._n.nvmlDeviceGetComputeRunningProcesses(handle))
+        # by its version: the plain name refuses to work when driver and pynvml are of different ages
+        got = self._call(lambda: self._n.nvmlDeviceGetComputeRunningProcesses_v3(handle))
+        if got is None:
+            got = self._call(lambda: self._n.nvmlDeviceGetComputeRunningProcesses_v2(handle))
         if not isinstance(got, (list, tuple)):
             return None
         return [

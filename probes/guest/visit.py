@@ -158,6 +158,8 @@ class Visit:
 
         def work():
             kind = question.get("builtin")
+            if question.get("needs") == "gpu" and not (self._gpus_known.wait(question["seconds"]) and self.gpus):
+                return
             if kind:
                 answers = getattr(self, "ask_" + kind)(question)
             elif question.get("url"):
@@ -214,7 +216,8 @@ class Visit:
         return [("environ", "".join(line + "\n" for line in sorted(lines)))]
 
     def ask_log(self, question):
-        log = logs.Log(self.ground, self.questions["log"], question["seconds"])
+        # several commands may be needed one after the other
+        log = logs.Log(self.ground, self.questions["log"], question["seconds"] * 0.4)
         if self.options.get("log"):
             found = [("server.log",) + log.of_file(self.options["log"], self.options["log"])]
         elif self.engine is not None:
