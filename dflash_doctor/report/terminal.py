@@ -12,7 +12,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
-from dflash_doctor.model import Diagnosis, Evidence, Finding
+from dflash_doctor.model import Comparison, Diagnosis, Evidence, Finding
 from dflash_doctor.report import receipt, words
 from dflash_doctor.report.hosttext import COMMON, excerpt, pattern, plain, telling
 from dflash_doctor.report.layout import bar, columns, entry, hang, text_of, whole, widest
@@ -38,6 +38,14 @@ def show(d: Diagnosis, console: Console) -> None:
     """The whole report on the terminal, file or pipe behind a console."""
     color = console.color_system is not None and not console.no_color and not console.legacy_windows
     console.file.write(render(d, width=console.width, color=color, encoding=console.encoding))
+
+
+def differences(c: Comparison, console: Console) -> None:
+    """What differs between two snapshots, and nothing else: settings, then numbers."""
+    d = Diagnosis(target=c.now.name, verdict="healthy", comparison=c)
+    width = max(NARROWEST, min(console.width, WIDEST))
+    for line in (*_differences(d, width), *_numbers(d, width)) or [Text("no difference was found")]:
+        console.print(line, soft_wrap=True)
 
 
 def lines(d: Diagnosis, width: int) -> list[Text]:

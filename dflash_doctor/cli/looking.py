@@ -1,0 +1,115 @@
+"""From a TARGET to a capture: a stored one is read, a live one is asked, with a short load while the host looks on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dflash_doctor import collect, hosts, load
+from dflash_doctor.cli.progress import Watch
+from dflash_doctor.cli.streams import say
+from dflash_doctor.model import Capture, Gap, Host, Refused
+
+
+@dataclass(frozen=True)
+class How:
+    """What the user said about the look."""
+
+    load: bool | None = None  # None: on for live targets
+    preset: str = "quick"
+    busy_ok: bool = False
+    engine_port: int | None = None
+    accept_new_host_key: bool = False
+    api_key_env: str | None = None
+    api_key_file: Path | None = None
+    ssh_config: Path | None = None
+    log: str | None = None
+
+
+def host_of(target: str, how: How) -> Host:
+    """Who is meant; a note about an ambiguous word goes to stderr."""
+    host = hosts.resolve(target, how.ssh_config)
+    if note := host.options.get("note"):
+        say(f"note: {note}")
+    return host
+
+
+def capture_of(host: Host, how: How) -> Capture:
+    """Everything the target says. Live targets get the load rounds unless told otherwise."""
+    if host.kind == "capture":
+        if how.load:
+            raise Refused("a stored capture cannot be put under load; leave --load away")
+        return collect.load(host.address)
+    wanted = how.load is not False
+    key = api_key(how)
+    options = collect.Options(
+        engine_port=how.engine_port, accept_new_host_key=how.accept_new_host_key, api_key=key, log=how.log
+    )
+    with Watch() as watch, collect.open_session(host, options) as session:
+        watch.phase(f"looking at {host.target}")
+        seen = session.look()
+        _several(seen)
+        document: bytes | None = None
+        gap: Gap | None = None
+        if wanted:
+            document, gap = _loaded(session, how, key, watch)
+        watch.phase(f"saying goodbye to {host.target}")
+        capture = session.finish()
+    return with_load(capture, document, gap)
+
+
+def with_load(capture: Capture, document: bytes | None, gap: Gap | None) -> Capture:
+    """The capture with what the load measured, or with why it did not."""
+    if document is not None:
+        capture = replace(capture, files={**capture.files, "load.json": document})
+    return replace(capture, gaps=(*capture.gaps, gap)) if gap is not None else capture
+
+
+def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watch) -> tuple[bytes | None, Gap | None]:
+    end = session.endpoint()
+    if isinstance(end, Gap):
+        return None, end
+    watch.phase("load rounds")
+    with _sampled(session):
+        measured = load.run(
+            end.url,
+            preset=how.preset,
+            api_key=key,
+            busy_ok=how.busy_ok,
+            on_progress=watch.load,
+        )
+    return measured.model_dump_json(by_alias=True, indent=1).encode(), None
+
+
+@contextmanager
+def _sampled(session: collect.AnySession) -> Iterator[None]:
+    """The host samples its GPUs and counters while the block runs."""
+    session.load_begin()
+    try:
+        yield
+    finally:
+        session.load_end()
+
+
+def _several(seen: collect.Look) -> None:
+    if len(seen.engines) > 1 and seen.chosen is not None:
+        others = ", ".join(f"{e.name} on {e.port}" for e in seen.engines if e is not seen.chosen)
+        say(f"note: {seen.chosen.name} on port {seen.chosen.port} is looked at; also here: {others} (--engine-port)")
+
+
+def api_key(how: How) -> str | None:
+    """The engine's API key, from a variable or a file: argv is seen by everybody on this machine."""
+    if how.api_key_env:
+        key = os.environ.get(how.api_key_env, "")
+        if not key:
+            raise Refused(f"the variable {how.api_key_env} that should hold the API key is not set")
+        return key
+    if how.api_key_file:
+        try:
+            return how.api_key_file.read_text(encoding="utf-8").strip()
+        except OSError as e:
+            raise Refused(f"the API key cannot be read from {how.api_key_file}: {e.strerror}") from e
+    return None
