@@ -95,7 +95,7 @@ def list_(store: o.Store = None) -> None:
     entries, bad = baselines.Store(store).entries()
     table = Table(box=None, pad_edge=False)
     for head in ("name", "from", "model", "GPUs", "engine", "output tok/s"):
-        table.add_column(head, overflow="fold")
+        table.add_column(head, overflow="fold", no_wrap=head == "name")
     for e in entries:
         c = e.baseline.conditions
         cards = f"{len(c.gpus)}x {c.gpus[0]}" if c.gpus else "?"
