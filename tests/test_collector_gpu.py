@@ -7,6 +7,15 @@ import pynvml
 import pytest
 from guests import ask, gpu, nvml, smi
 
+from dflash_doctor.collect import program
+
+QUESTION = next(q for q in program.questions()["questions"] if q["name"] == "gpu")
+
+
+def reader(ground):
+    return smi.Smi(ground, 5, QUESTION["once"], QUESTION["live"])
+
+
 ROW = {
     "name": "NVIDIA RTX A6000", "uuid": "GPU-1", "clocks.sm": "1785", "power.draw": "262.01", "power.limit": "300.00",
     "clocks_event_reasons.active": "0x0000000000000004", "temperature.memory": "[N/A]", "fan.speed": "[Unknown Error]",
@@ -38,7 +47,7 @@ class Ground:
 
 
 def test_a_value_not_supported_and_failed_are_three_things():
-    (card,) = smi.Smi(Ground(), 5).live()
+    (card,) = reader(Ground()).live()
     assert card["clocks.sm"] == 1785 and card["power.draw"] == 262.01
     assert card["temperature.memory"] is None
     assert card["fan.speed"] == {"error": "Unknown Error"}
@@ -48,21 +57,21 @@ def test_a_value_not_supported_and_failed_are_three_things():
 
 def test_a_name_that_a_driver_does_not_know_is_asked_once_and_left_out():
     ground = Ground(unknown=("gpu_recovery_action", "addressing_mode"))
-    reader = smi.Smi(ground, 5)
-    reader.live()
+    smi_reader = reader(ground)
+    smi_reader.live()
     before = len(ground.asked)
-    (card,) = reader.live()
+    (card,) = smi_reader.live()
     assert "gpu_recovery_action" not in card and card["clocks.sm"] == 1785
     assert len(ground.asked) == before + 2  # one query of the cards, one of the processes
 
 
 def test_older_drivers_call_the_reasons_throttle_reasons():
-    (card,) = smi.Smi(Ground(old=True), 5).live()
+    (card,) = reader(Ground(old=True)).live()
     assert card["clocks_event_reasons.active"] == "0x0000000000000004"
 
 
 def test_neighbours_on_the_card_are_named_without_their_arguments():
-    (card,) = smi.Smi(Ground(), 5).live()
+    (card,) = reader(Ground()).live()
     assert card["processes"] == [
         {"pid": 2251, "name": "VLLM::Worker_TP0", "used_memory": 43292},
         {"pid": 99, "name": "/usr/bin/other", "used_memory": None},
@@ -79,7 +88,7 @@ def test_a_driver_that_does_not_answer_is_quoted(said):
             return said
 
     with pytest.raises(ask.Failed, match="nvidia-smi: "):
-        smi.Smi(Broken(), 5)
+        reader(Broken())
 
 
 class Library:
@@ -151,8 +160,8 @@ def test_nvml_keeps_not_supported_and_failed_apart():
 def test_both_ways_ask_for_the_same_values():
     reader = nvml.Nvml(library(), str)
     only_smi = {"driver_version", "addressing_mode", "gpu_recovery_action"}
-    assert set(smi.ONCE) - set(reader.fixed[0]) == only_smi & set(smi.ONCE)
-    assert set(smi.LIVE) - set(reader.live()[0]) == only_smi & set(smi.LIVE)
+    assert set(QUESTION["once"]) - set(reader.fixed[0]) == only_smi & set(QUESTION["once"])
+    assert set(QUESTION["live"]) - set(reader.live()[0]) == only_smi & set(QUESTION["live"])
 
 
 def test_a_card_that_fell_off_the_bus_is_an_error_in_every_value():
@@ -183,7 +192,7 @@ def test_the_sampler_stops_when_it_is_told():
         def say(self, answer):
             said.append(json.loads(json.dumps(answer)))
 
-    cards = gpu.Gpus(Ground(), None, str, 5)
+    cards = gpu.Gpus(Ground(), None, str, QUESTION)
     sampler = gpu.Sampler(cards, Wire(), hertz=10)
     sampler.begin()
     sampler.begin()  # a second one changes nothing

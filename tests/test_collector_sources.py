@@ -184,7 +184,7 @@ def test_an_empty_host_has_no_facts_and_no_traceback(tmp_path):
     facts = machine.Machine(ground, None, {}).facts({})
     assert "cpu_model" not in facts
     with pytest.raises(ask.Failed, match="nvidia-smi: not found on this host"):
-        gpu.Gpus(ground, None, str, 1)
+        gpu.Gpus(ground, None, str, {"seconds": 1, "once": ["name"], "live": ["clocks.sm"]})
 
 
 # -- asking -----------------------------------------------------------------------------------------------------------

@@ -100,7 +100,9 @@ def plan(host: Host) -> str:
     out = [
         f"On {host.target} these would be read, {how}; nothing is written there:",
         "",
-        "  sh -c '<a loader that finds python3 and reads the program below from its stdin>'",
+        f"  sh -c '{loader()}'",
+        "",
+        "It starts the first Python it finds, which asks what follows, all at once, and ends when its stdin closes.",
         "",
     ]
     for q in questions()["questions"]:
@@ -131,6 +133,9 @@ def _asked(q: Mapping[str, Any]) -> list[str]:
             lines.append("runs " + " ".join(command))
     urls = q.get("url") or ()
     lines += [f"GET http://127.0.0.1:<engine port>{u}" for u in ([urls] if isinstance(urls, str) else urls)]
+    for names in ("once", "live"):
+        if q.get(names):
+            lines += [f"<names>, {names}:", *(f"  {line}" for line in _wrapped(q[names]))]
     if q.get("keep"):
         lines.append(f"only lines that match {q['keep']}")
     return lines

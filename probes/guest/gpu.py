@@ -12,7 +12,7 @@ MOST = 240  # samples of one visit; from then on every second one is left out
 class Gpus:
     """Whatever answers for the GPUs of this host. Failed when nothing does, with both reasons."""
 
-    def __init__(self, ground, source, name_of, seconds):
+    def __init__(self, ground, source, name_of, question):
         why = []
         if ground.real:
             try:
@@ -21,7 +21,7 @@ class Gpus:
             except Failed as e:
                 why.append(str(e))
         try:
-            self._reader = smi.Smi(ground, seconds)
+            self._reader = smi.Smi(ground, question["seconds"], question["once"], question["live"])
         except Failed as e:
             raise Failed("; ".join(why + [str(e)]))
 

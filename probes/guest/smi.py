@@ -10,23 +10,6 @@ import re
 
 from guest.ask import Failed
 
-ONCE = (
-    "uuid", "name", "pci.bus_id", "driver_version", "vbios_version", "compute_cap", "memory.total", "clocks.max.sm",
-    "clocks.max.mem", "clocks.applications.gr", "clocks.applications.mem", "power.default_limit", "power.min_limit",
-    "power.max_limit", "pcie.link.gen.max", "pcie.link.gen.gpumax", "pcie.link.width.max", "mig.mode.current",
-    "ecc.mode.current", "persistence_mode", "compute_mode", "addressing_mode", "clocks_event_reasons.supported",
-    "retired_pages.pending",
-)  # fmt: skip
-LIVE = (
-    "pstate", "clocks.sm", "clocks.mem", "clocks.gr", "clocks_event_reasons.active",
-    "clocks_event_reasons_counters.sw_power_cap", "clocks_event_reasons_counters.sw_thermal_slowdown",
-    "clocks_event_reasons_counters.hw_thermal_slowdown", "clocks_event_reasons_counters.hw_power_brake_slowdown",
-    "clocks_event_reasons_counters.sync_boost", "power.draw", "power.draw.instant", "power.limit",
-    "enforced.power.limit", "temperature.gpu", "temperature.memory", "temperature.gpu.tlimit", "utilization.gpu",
-    "utilization.memory", "memory.used", "memory.free", "memory.reserved", "pcie.link.gen.current",
-    "pcie.link.width.current", "fan.speed", "ecc.errors.corrected.volatile.total",
-    "ecc.errors.uncorrected.volatile.total", "gpu_recovery_action",
-)  # fmt: skip
 OLDER = {"clocks_event_reasons.": "clocks_throttle_reasons."}  # before driver 535
 UNKNOWN = re.compile(r"Field [\"'](?P<name>[\w.]+)[\"'] is not a valid field")
 ABSENT = {"[n/a]", "n/a", "[not supported]", "not supported", "[unsupported]", ""}
@@ -54,10 +37,10 @@ class Smi:
 
     source = "nvidia-smi"
 
-    def __init__(self, ground, seconds):
-        self._ground, self._seconds = ground, seconds
+    def __init__(self, ground, seconds, once, live):
+        self._ground, self._seconds, self._names = ground, seconds, live
         self._spelled = {}  # a name as this driver spells it; None: it does not know it
-        first = self._query(ONCE)
+        first = self._query(once)
         if not first:
             raise Failed("nvidia-smi: it lists no GPU")
         self.driver_version = next((g["driver_version"] for g in first if g.get("driver_version")), None)
@@ -65,7 +48,7 @@ class Smi:
 
     def live(self):
         """Values of this moment of every GPU."""
-        gpus = self._query(LIVE)
+        gpus = self._query(self._names)
         processes = self._processes()
         for gpu in gpus:
             uuid = next((f.get("uuid") for f in self.fixed if f["index"] == gpu["index"]), None)

@@ -272,7 +272,7 @@ class Visit:
             return known.name or "?"
 
         try:
-            self.gpus = gpu.Gpus(self.ground, self.pynvml, name_of, question["seconds"])
+            self.gpus = gpu.Gpus(self.ground, self.pynvml, name_of, question)
             self.sampler = gpu.Sampler(self.gpus, self.wire, float(self.options.get("hertz") or 2.0))
             self.wire.say({"gpus": self.gpus.about()})
             self.sample(False)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import free_port
+from loopback import free_port
 
 from dflash_doctor import collect
 from dflash_doctor.collect import Endpoint, Options

@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 import yaml
-from conftest import Sshd, free_port, wait_until
+from loopback import Sshd, free_port, wait_until
 
 from dflash_doctor import collect
 from dflash_doctor.collect import Endpoint, Options
