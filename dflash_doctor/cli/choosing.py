@@ -40,7 +40,7 @@ def named(text: str, kept: baselines.Store) -> tuple[Snapshot, str]:
         return baselines.snapshot(entry), entry.name
     if text.lower().endswith((".yaml", ".yml")) and not Path(text).is_dir():
         baseline = baselines.read(Path(text))
-        return baselines.to_snapshot(baseline), baseline.name
+        return to_snapshot(baseline), baseline.name
     return parse.parse(collect.load(text)), text
 
 

@@ -58,13 +58,8 @@ def capture_of(host: Host, how: How) -> Capture:
             document, gap = _loaded(session, how, key, watch)
         watch.phase(f"saying goodbye to {host.target}")
         capture = session.finish()
-    return with_load(capture, document, gap)
-
-
-def with_load(capture: Capture, document: bytes | None, gap: Gap | None) -> Capture:
-    """The capture with what the load measured, or with why it did not."""
     if document is not None:
-        capture = replace(capture, files={**capture.files, "load.json": document})
+        capture = collect.added(capture, "load.json", document)
     return replace(capture, gaps=(*capture.gaps, gap)) if gap is not None else capture
 
 
@@ -76,7 +71,7 @@ def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watch
     with _sampled(session):
         measured = load.run(
             end.url,
-            preset=how.preset,
+            preset_name=how.preset,
             api_key=key,
             busy_ok=how.busy_ok,
             on_progress=watch.load,

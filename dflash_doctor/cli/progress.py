@@ -8,6 +8,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.status import Status
 
+from dflash_doctor.load import Progress
 from dflash_doctor.report.hosttext import plain
 
 
@@ -31,3 +32,8 @@ class Watch:
         """Name what is being done now."""
         if self._status is not None:
             self._status.update(plain(text))
+
+    def load(self, p: Progress) -> None:
+        """Where the load stands."""
+        rate = f", {p.tok_s:.3g} tok/s" if p.tok_s else ""
+        self.phase(f"load: {p.phase} {p.done}/{p.total}{rate} ({p.elapsed_s:.0f} of {p.cap_s:.0f} s at most)")

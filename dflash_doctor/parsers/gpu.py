@@ -19,7 +19,7 @@ from dflash_doctor.model import Facts, Gap, GpuReading, Unreadable
 from dflash_doctor.parsers.card_values import gaps_of, key_of, value_of, with_mask
 from dflash_doctor.parsers.documents import read_json
 
-READS = ("gpu.json",)
+READS: tuple[str, ...] = ("gpu.json",)
 
 NOT_VALUES = ("index", "processes", "nvml", "error")
 LOADED = {"true": True, "yes": True, "1": True, "load": True, "loaded": True, "busy": True, "during": True}

@@ -18,7 +18,7 @@ from dflash_doctor.parsers import smi_csv, smi_query, smi_table
 from dflash_doctor.parsers.card_values import gaps_of
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("nvidia-smi.xml", "nvidia-smi.txt", "nvidia-smi.csv")
+READS: tuple[str, ...] = ("nvidia-smi.xml", "nvidia-smi.txt", "nvidia-smi.csv")
 
 # NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. …
 # Failed to initialize NVML: Driver/library version mismatch

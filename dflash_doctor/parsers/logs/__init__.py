@@ -21,7 +21,7 @@ from dflash_doctor.parsers.logs.signals import Book, book
 from dflash_doctor.parsers.logs.wrapping import lines
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("server.log", "server.*.log")
+READS: tuple[str, ...] = ("server.log", "server.*.log")
 
 HEAD = 4000  # records that decide which engine wrote the log
 LLAMA = ("llama_model_loader:", "llm_load_print_meta:", "print_info:", "llama_context:", "slot print_timing:")

@@ -1,0 +1,8 @@
+"""The load rounds: a short, bounded, greedy load whose numbers can be held against those of another day."""
+
+from __future__ import annotations
+
+from dflash_doctor.load.battery import battery, preset
+from dflash_doctor.load.rounds import Progress, run
+
+__all__ = ["Progress", "battery", "preset", "run"]
