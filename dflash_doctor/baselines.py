@@ -143,8 +143,7 @@ def read(path: Path) -> Baseline:
 
 def write(path: Path, baseline: Baseline) -> None:
     """Write a baseline whole or not at all."""
-    document = baseline.model_dump(by_alias=True, exclude_none=True)
-    text = yaml.safe_dump(_lean(document), sort_keys=False, allow_unicode=True, width=120)
+    text = yaml.safe_dump(_lean(baseline.model_dump(by_alias=True)), sort_keys=False, allow_unicode=True, width=120)
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,8 +164,20 @@ def write(path: Path, baseline: Baseline) -> None:
 
 
 def _lean(document: dict[str, Any]) -> dict[str, Any]:
-    """Without empty lists and mappings: people read these files."""
-    return {k: v for k, v in document.items() if v not in ([], {}, "")}
+    """Without what is empty or false by default: people read these files. In a card's values null is an answer."""
+    cards = document.get("cards")
+    lean = {k: _leaner(v) for k, v in document.items() if v not in (None, [], {}, "")}
+    return lean | {"cards": cards} if cards else lean
+
+
+def _leaner(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_leaner(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        k: _leaner(v) for k, v in value.items() if v not in (None, [], {}, "") and not (k == "assumed" and v is False)
+    }
 
 
 # -- which one --------------------------------------------------------------------------------------------------------

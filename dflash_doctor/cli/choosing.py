@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dflash_doctor import baselines, collect, hosts, parse
+from dflash_doctor.formats.baseline import to_snapshot
 from dflash_doctor.model import Snapshot
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dflash_doctor.simulate.demo import Demo
 
 BASELINE = "tuned"
+PRESET = "brief"  # a demo is watched from beginning to end
 
 
 def _stories(incomplete: str) -> list[str]:
@@ -57,12 +58,24 @@ def _right(told: Demo) -> tuple[int, ...]:
 
 
 def _capture(store: Path) -> list[str]:
-    return ["baseline", "capture", "{host}", "--name", BASELINE, "--why", "tuned", "--store", str(store)]
+    return [
+        "baseline",
+        "capture",
+        "{host}",
+        "--name",
+        BASELINE,
+        "--why",
+        "tuned",
+        "--preset",
+        PRESET,
+        "--store",
+        str(store),
+    ]
 
 
 def _diagnosis(store: Path, told: Demo) -> list[str]:
     words = ["diagnose", "{host}", "--baseline", BASELINE, "--store", str(store)]
-    return words if told.served else [*words, "--no-load"]
+    return [*words, "--preset", PRESET] if told.served else [*words, "--no-load"]
 
 
 def _act(scenario: str, opening: str, words: list[str], *, served: bool) -> int:

@@ -19,7 +19,9 @@ Load = Annotated[
     bool | None,
     typer.Option("--load/--no-load", help="Run the load rounds (default: on for live targets).", show_default=False),
 ]
-Preset = Annotated[str, typer.Option("--preset", help="How much load: quick (30 s at most) or standard (120 s).")]
+Preset = Annotated[
+    str, typer.Option("--preset", help="How much load: brief (15 s at most), quick (30 s) or standard (120 s).")
+]
 BusyOk = Annotated[bool, typer.Option("--busy-ok", help="Run the load although other requests are running.")]
 EnginePort = Annotated[int | None, typer.Option("--engine-port", help="Which engine, where several serve on one host.")]
 AcceptNew = Annotated[

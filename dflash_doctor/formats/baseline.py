@@ -94,7 +94,7 @@ class Card(_Model):
     """One GPU: medians of its numbers, last of its words."""
 
     index: int
-    load: bool | None
+    load: bool | None = None
     values: dict[str, Any]
 
 
@@ -294,7 +294,7 @@ def _at(values: list[str] | None, i: int) -> str | None:
 
 def _from_interval(row: Mapping[str, Any]) -> Interval:
     known = {f.name for f in fields(Interval)}
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k in known}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k in known}
     return replace(Interval(line=0, time=None), **values)
 
 
