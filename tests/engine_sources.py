@@ -28,8 +28,10 @@ READ = {
         r"|model_executor/layers/quantization/__init__|model_executor/model_loader/__init__|(?:entrypoints/openai/)?tool_parsers/__init__"
         r"|(?:entrypoints/openai/)?reasoning/__init__)\.py$"
     ),
-    "sglang": re.compile(r"sglang/srt/(?:server_args|arg_groups/.*|environ|function_call/parser_names|speculative/spec_info"
-                         r"|function_call/function_call_parser|parser/reasoning_parser(?:_names)?)\.py$"),
+    "sglang": re.compile(
+        r"sglang/srt/(?:server_args|arg_groups/.*|environ|speculative/spec_info|function_call/parser_names"
+        r"|function_call/function_call_parser|parser/reasoning_parser(?:_names)?)\.py$"
+    ),
 }  # fmt: skip
 # classes whose fields are the keys of a JSON option
 CONTAINERS = {

@@ -1,4 +1,4 @@
-"""Holds data/settings.yaml and data/port.yaml against the engines' own sources: every flag, default and word of a release.
+"""Holds data/settings.yaml and data/port.yaml against the engines' own sources: every flag, default and word.
 
     python tests/port_flags.py                                     the five releases below
     python tests/port_flags.py vllm==0.33.0 sglang==0.5.20 -v      others, and what each has lost
