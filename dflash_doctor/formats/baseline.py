@@ -71,7 +71,7 @@ class Kept(_Model):
     """One setting."""
 
     key: str
-    value: Any
+    value: Any = None
     said: Literal["effective", "asked", "default"] = "asked"
     spelled: str = ""
     line: str | None = Field(None, description="the text that says so")
