@@ -156,9 +156,16 @@ def _setting_drifts(now: Snapshot, was: Snapshot) -> list[Drift]:
             one = before or after
             if one is not None and one.said == "asked" and _would_say(key, now if after is None else was, one):
                 found.append(Drift(key, before, after))
-        elif not settings.alike(key, before.value, after.value):
+        elif not settings.alike(key, before.value, after.value) or _automatic(key, before, after):
             found.append(Drift(key, before, after))
     return found
+
+
+def _automatic(key: str, was: Setting, now: Setting) -> bool:
+    """Whether a variable that was given a value is left to the engine now, or the reverse; both said by the engine."""
+    if not key.startswith("env.") or was.said != "effective" or now.said != "effective":
+        return False
+    return str(was.value) != str(now.value)
 
 
 def _would_say(key: str, silent: Snapshot, one: Setting) -> bool:

@@ -32,6 +32,7 @@ from dflash_doctor.rules.seen import new_about, proof, proofs
 
 WAITING = 60.0  # per cent utilisation under load below which the GPU waits for something
 STARVED = 0.7  # of the baseline's power or utilisation: the card does clearly less
+THREADS = ("env.VLLM_CPU_OMP_THREADS_BIND", "env.SGLANG_CPU_OMP_THREADS_BIND", "env.OMP_NUM_THREADS")
 THROTTLED = 0.1  # share of scheduler periods in which the quota ran out
 
 
@@ -43,10 +44,12 @@ def check(c: Comparison) -> Finding | None:
     slower_host = _slower_host(c)
     offload = new_about(c, "offload_on")
     whole_core = _whole_core(c.now)
+    threads = c.drift(*THREADS)
+    on_cpu = c.now.value("host.device") == "cpu"  # then the CPU's threads are the accelerator
     said = [s for s in new_about(c, "cpu_contention", "host_bound", "gc_pause") if s.level == "WARNING"]
     signs = [bool(throttled and throttled > THROTTLED), bool(slower_host), bool(offload), starved and whole_core]
     shown = any(signs) and (bool(starved) or (throttled or 0) > THROTTLED or bool(offload))
-    if not shown and not (slower_host and c.slower):
+    if not shown and not (slower_host and c.slower) and not (threads and c.slower):
         return None
     confidence = 0.4
     confidence += (
@@ -55,6 +58,7 @@ def check(c: Comparison) -> Finding | None:
         + 0.2 * bool(slower_host)
         + 0.15 * bool(offload)
         + 0.1 * whole_core
+        + (0.35 if on_cpu else 0.1) * bool(threads)
     )
     words = []
     if throttled and throttled > THROTTLED:
@@ -65,6 +69,7 @@ def check(c: Comparison) -> Finding | None:
         words.append(starved)
     if offload:
         words.append("part of weights or KV lives in host memory")
+    words += [d.words().removeprefix("env.") for d in threads[:1]]
     return Finding(
         cause="",
         summary="the CPU side is the limit: "

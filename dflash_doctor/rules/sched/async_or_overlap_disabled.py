@@ -45,11 +45,12 @@ def check(c: Comparison) -> Finding | None:
         return None  # many set-ups print it by design
     if was is not None and was.value is False and not said:
         return None
-    new_method = bool(c.drift("spec.method"))
+    # a new method or another release brings its own scheduler along: then that is what changed
+    along = bool(c.drift("spec.method", "engine.version")) and "sched.async" not in c.now.asked
     return Finding(
         cause="",
         summary="scheduling no longer overlaps with the GPU's work" + (f" ({switches[0].words()})" if switches else ""),
-        confidence=0.35 if new_method and not switches else 0.88 if switches else 0.75 if c.was else 0.4,
+        confidence=0.3 if along and not switches else 0.88 if switches else 0.75 if c.was else 0.4,
         severity="warning",
         evidence=(*proofs(said[:2]), *proof(now, *switches)),
         next_steps=tuple(put_back(d) for d in switches) or ("read the reason on the line above and undo it",),
