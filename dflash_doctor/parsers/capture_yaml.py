@@ -16,7 +16,7 @@ from typing import Any
 from dflash_doctor.model import Facts, Gap, Unreadable
 from dflash_doctor.parsers.documents import compose_yaml
 
-READS = ("capture.yaml",)
+READS: tuple[str, ...] = ("capture.yaml",)
 
 LONGEST = 2000  # characters of one fact; a note is a sentence
 

@@ -23,7 +23,7 @@ from dflash_doctor.model import Evidence, Facts, Signal, Unreadable
 from dflash_doctor.parsers.logs.templates import template
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("dmesg.txt",)
+READS: tuple[str, ...] = ("dmesg.txt",)
 
 LONGEST = 1000  # characters of a line that are looked at
 # [41651.441180] …                               dmesg

@@ -19,7 +19,7 @@ from typing import Any
 from dflash_doctor.model import Facts, Gap, Unreadable
 from dflash_doctor.parsers.documents import read_json
 
-READS = ("host.json",)
+READS: tuple[str, ...] = ("host.json",)
 
 NUMBERS = ("cpus", "sockets", "cpu_mhz", "cpu_max_mhz", "memory_total_kb", "memory_available_kb")
 TEXTS = ("uname", "virt", "cpu_model", "governor", "bios", "hostname", "product", "kernel_cmdline", "image")

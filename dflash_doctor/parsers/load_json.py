@@ -16,7 +16,7 @@ from dflash_doctor.model import Facts, Unreadable
 from dflash_doctor.parsers import aiperf, guidellm, load_rounds, load_yaml, serving_bench
 from dflash_doctor.parsers.documents import read_json_lines
 
-READS = ("load.json",)
+READS: tuple[str, ...] = ("load.json",)
 
 TOOLS = (serving_bench.read, guidellm.read, aiperf.read)
 

@@ -20,7 +20,7 @@ from dflash_doctor.model import Facts, Unreadable
 from dflash_doctor.parsers import console_dflash, console_lines, console_tables
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("load.txt",)
+READS: tuple[str, ...] = ("load.txt",)
 
 LONGEST = 4000  # characters of a line; a Namespace of vllm bench has two thousand
 COLOUR = re.compile(r"\x1b\[[\d;]{0,20}[A-Za-z]")

@@ -14,7 +14,7 @@ from typing import Any
 from dflash_doctor.model import Evidence, Facts, Setting, Unreadable
 from dflash_doctor.parsers.documents import read_json
 
-READS = ("model_config.json", "draft_config.json")
+READS: tuple[str, ...] = ("model_config.json", "draft_config.json")
 
 # what is kept -> its names over model families, the first that is there
 SHAPE = {

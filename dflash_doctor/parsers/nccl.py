@@ -24,7 +24,7 @@ from dflash_doctor.model import Evidence, Facts, Setting, Signal, Unreadable
 from dflash_doctor.parsers.logs.templates import template
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("nccl.log",)
+READS: tuple[str, ...] = ("nccl.log",)
 
 LONGEST = 2000  # characters of a line that are looked at; a ring of 512 ranks has 2,000
 PREFIX = re.compile(

@@ -21,7 +21,7 @@ from dflash_doctor.parsers.scrapes import Read, Reading, Scrape, read, table
 from dflash_doctor.parsers.stretches import Stretch, between, counters, witnesses
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("metrics.prom",)
+READS: tuple[str, ...] = ("metrics.prom",)
 
 # labels of vllm:cache_config_info that are settings
 CACHE_LABELS = (

@@ -18,7 +18,7 @@ from typing import Any
 from dflash_doctor.model import Facts, Gap, Unreadable
 from dflash_doctor.parsers.texts import refuse_binary
 
-READS = ("topology.txt",)
+READS: tuple[str, ...] = ("topology.txt",)
 
 LONGEST = 4000  # characters of a line; sixteen cards and sixteen adapters are under five hundred
 # the head is underlined in a terminal
