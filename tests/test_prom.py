@@ -173,6 +173,14 @@ def test_times_are_means_of_the_servers_histograms_in_milliseconds():
     assert 0 < ttft.conditions["p50"] <= ttft.conditions["p90"] <= ttft.conditions["p99"]
 
 
+def test_gaps_between_tokens_of_two_kinds_are_not_one_number():
+    plain = "\n".join(x for x in VLLM.splitlines() if "spec_decode" not in x)
+    kinds = {
+        s.conditions["definition"] for t in (VLLM, plain, SGLANG) for s in parse(t).samples if s.metric == "itl_ms"
+    }
+    assert len(kinds) == 3
+
+
 def test_a_quantile_beyond_the_last_bucket_is_not_made_up():
     text = (
         'vllm:time_to_first_token_seconds_bucket{le="0.1"} 1\nvllm:time_to_first_token_seconds_bucket{le="+Inf"} 10\n'

@@ -32,7 +32,7 @@ class View:
     """A stretch asked in quantities instead of names."""
 
     def __init__(self, engine: str, s: Stretch, source: str) -> None:
-        self.s, self.source = s, source
+        self.engine, self.s, self.source = engine, s, source
         self._rows = table()[engine]
 
     def name(self, quantity: str) -> str | None:
@@ -155,8 +155,18 @@ def _times(v: View, quantity: str, metric: str) -> Iterator[Sample]:
     count, total = v.s.growth(f"{base}_count"), v.s.growth(f"{base}_sum")
     if not count or total is None or total < 0:
         return
+    more: dict[str, Any] = {"count": count}
+    if quantity == "itl":
+        more["definition"] = _gap(v)
     quantiles = {f"p{q * 100:g}": ms for q in QUANTILES if (ms := _quantile(v.s, base, q)) is not None}
-    yield v.sample(metric, 1000 * total / count, quantity, "histogram", count=count, **quantiles)
+    yield v.sample(metric, 1000 * total / count, quantity, "histogram", **more, **quantiles)
+
+
+def _gap(v: View) -> str:
+    """What one observation between tokens is: engines differ, and so do drafting and not drafting."""
+    if v.engine == "sglang":
+        return "a chunk's gap spread over its tokens"
+    return "gap between chunks of drafted tokens" if v.name("drafts") else "gap between tokens"
 
 
 def _quantile(s: Stretch, base: str, q: float) -> float | None:
