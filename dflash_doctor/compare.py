@@ -29,7 +29,7 @@ from dflash_doctor.model import (
 from dflash_doctor.stats import judge
 
 # what a request asked for: two numbers are held against each other only when these agree
-ASKED = ("input_tokens", "output_tokens", "request_rate", "dataset", "definition", "from", "derived")
+ASKED = ("input_tokens", "output_tokens", "request_rate", "dataset", "definition", "from", "derived", "version")
 GPU_CONDITIONS = (
     "power.limit",
     "pcie.link.gen.max",
