@@ -44,7 +44,8 @@ def check(c: Comparison) -> Finding | None:
     slower_host = _slower_host(c)
     offload = new_about(c, "offload_on")
     whole_core = _whole_core(c.now)
-    threads = c.drift(*THREADS)
+    # another number of ranks divides the cores anew
+    threads = () if c.drift("parallel.*") else c.drift(*THREADS)
     on_cpu = c.now.value("host.device") == "cpu"  # then the CPU's threads are the accelerator
     said = [s for s in new_about(c, "cpu_contention", "host_bound", "gc_pause") if s.level == "WARNING"]
     signs = [bool(throttled and throttled > THROTTLED), bool(slower_host), bool(offload), starved and whole_core]
