@@ -29,6 +29,7 @@ from dflash_doctor.rules.cards import fallen, idle, loaded, numbers, reading_lin
 
 WELL_BELOW = 0.9  # clocks wander by a few per cent with temperature; a tenth is outside of that (nvml.md, thresholds)
 STUCK = 0.5  # of the maximum: no normal state under load is that low
+LOCKS = frozenset({"applications_clocks_setting", "display_clock_setting"})
 HARD = frozenset({"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown"})
 KEYS = ("clocks.sm", "clocks.max.sm", "clocks_event_reasons.active", "temperature.gpu", "power.draw", "utilization.gpu")
 
@@ -45,18 +46,19 @@ def check(c: Comparison) -> Finding | None:
     why = frozenset().union(*reasons(busy).values()) if busy else frozenset()
     tuned = numbers(loaded(c.was), "clocks.sm") if c.was else {}
     as_tuned = bool(tuned) and not fell
-    if as_tuned or not (fell or stuck or drops or why & HARD):
+    locked = {i: (top[i], v) for i, v in now.items() if why & LOCKS and v < WELL_BELOW * top.get(i, v)}
+    if as_tuned or not (fell or stuck or drops or locked or why & HARD):
         return None
     if "sw_power_cap" in why and not why & HARD and not stuck:
         return None  # the cap is the cause, the clock its effect
-    pairs = fell or stuck or drops or {i: (top.get(i, v), v) for i, v in now.items()}
+    pairs = fell or stuck or drops or locked or {i: (top.get(i, v), v) for i, v in now.items()}
     was, at = min(pairs.values(), key=lambda p: p[1] / p[0])
     held = ", ".join(sorted(w.replace("_", " ") for w in why - {"gpu_idle"})) or "no event reason set"
-    against = "the tuned state" if fell else "its maximum" if stuck else "its idle clock"
+    against = "the tuned state" if fell else "its maximum" if stuck or locked else "its idle clock"
     return Finding(
         cause="",
         summary=f"SM clock {at:.0f} MHz under load, {was:.0f} MHz is {against} ({held})",
-        confidence=0.9 if fell else 0.8 if stuck or why & HARD else 0.65,
+        confidence=0.9 if fell else 0.8 if stuck or why & HARD else 0.6,
         severity="critical" if at < 0.7 * was else "warning",
         impact=Impact(at / was, bound=True),
         evidence=(*reading_lines(idle(c.now), "clocks.sm")[:1], *reading_lines(busy, *KEYS)),
@@ -66,7 +68,7 @@ def check(c: Comparison) -> Finding | None:
 
 
 def _steps(why: frozenset[str], *, stuck: bool) -> tuple[str, ...]:
-    if "applications_clocks_setting" in why or "display_clock_setting" in why:
+    if why & LOCKS:
         return ("nvidia-smi -rgc; nvidia-smi -rac  # give the clocks back", "look for who sets them at boot")
     if why & {"hw_thermal_slowdown", "sw_thermal_slowdown"}:
         return ("nvidia-smi -q -d TEMPERATURE  # then fans, dust, air flow", "ask whether a neighbour heats the rack")

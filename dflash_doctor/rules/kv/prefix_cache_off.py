@@ -22,11 +22,18 @@ by design. A benchmark that was warm before and is cold now measured the cache, 
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding, Signal
+import re
+from typing import Any
+
+from dflash_doctor.model import Comparison, Finding, Sample, Signal
 from dflash_doctor.physics import PREFILL, QUEUE
 from dflash_doctor.rules.caching import asked, cache_lines, hit_rate
 from dflash_doctor.rules.seen import new_about, proof, proofs
 
+LONG = 4_000  # tokens of a prompt whose prefill is worth keeping
+AGAIN = re.compile(
+    r"\b(?:\d+(?:st|nd|rd|th|\.)?\s*(?:time|turn|send|round)?|first|second|third|again|repeat(?:ed)?|cold|warm)\b", re.I
+)
 NOTHING = 0.002  # a rate this small is the odd block of a common template, no reuse
 ENOUGH = 20_000  # prompt tokens asked for: traffic of this size without one hit is no accident where prompts repeat
 
@@ -41,7 +48,7 @@ def check(c: Comparison) -> Finding | None:
         if was is None and c.was is not None and not said:
             return None
         return _off(c, said)
-    return _never_hits(c) or _hits_less(c)
+    return _repeat_misses(c) or _never_hits(c) or _hits_less(c)
 
 
 def _off(c: Comparison, said: list[Signal]) -> Finding:
@@ -99,3 +106,30 @@ def _hits_less(c: Comparison) -> Finding | None:
         ),
         touches=(PREFILL, QUEUE),
     )
+
+
+def _repeat_misses(c: Comparison) -> Finding | None:
+    """One long prompt sent again, whose first token took as long as the first time."""
+    by: dict[tuple[str, Any], list[Sample]] = {}
+    for s in c.now.samples:
+        if s.metric == "ttft_ms" and s.workload and AGAIN.search(s.workload):
+            by.setdefault((AGAIN.sub("", s.workload), s.conditions.get("input_tokens")), []).append(s)
+    for rows in by.values():
+        if len(rows) < 2 or not (rows[0].conditions.get("input_tokens") or 0) >= LONG:
+            continue
+        if rows[1].value > 0.8 * rows[0].value:
+            return Finding(
+                cause="",
+                summary=f"a long prompt sent again is computed anew: first token {rows[0].value / 1000:.1f} s, "
+                f"then {rows[1].value / 1000:.1f} s",
+                confidence=0.75,
+                severity="warning",
+                evidence=(
+                    *proof(*(r.evidence for r in rows[:3])),
+                    *proofs(c.now.find("prefix.*", "attn.block_size")[:2]),
+                ),
+                next_steps=("send it a third time: a cache that keeps only what was seen twice hits then",),
+                touches=(PREFILL, QUEUE),
+                proven=True,
+            )
+    return None

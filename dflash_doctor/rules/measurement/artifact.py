@@ -22,17 +22,21 @@ When the server's own figures moved as well under like conditions. Then it is sl
 
 from __future__ import annotations
 
+import re
 from statistics import median
 
 from dflash_doctor.model import Comparison, Evidence, Finding
 from dflash_doctor.rules.caching import asked, cache_lines, hit_rate
+from dflash_doctor.rules.drafting import drafting
 from dflash_doctor.rules.seen import proof
 
+FLATTERING = re.compile(r"random|loop|repeat|\braw\b|synthetic|padding", re.I)
+CEILING = 0.93  # of draft length plus one: no drafter keeps that much of real text
 YOUNG = 2_000_000  # prompt tokens; a server that has seen fewer had little to keep for the next run
 
 
 def check(c: Comparison) -> Finding | None:
-    if c.was is None or not c.deltas:
+    if c.was is None:
         return None
     for reason in (_shared(c), _warm_cache(c), _server_disagrees(c), _flattered(c)):
         if reason is not None:
@@ -97,15 +101,15 @@ def _server_disagrees(c: Comparison) -> Reason | None:
 
 def _flattered(c: Comparison) -> Reason | None:
     """The fast number comes from text that any drafter predicts (loops, repeats), the slow one from real prompts."""
-    rows = {(s.workload or "").lower() for s in (c.was.samples if c.was else ())}
-    here = {(s.workload or "").lower() for s in c.now.samples}
-    flattering = ("random", "loop", "repeat", "raw", "synthetic", "padding")
-    if (
-        rows
-        and here
-        and any(w in r for r in rows for w in flattering)
-        and not any(w in r for r in here for w in flattering)
-    ):
-        lines = tuple(s.evidence for s in (c.was.samples if c.was else ()) if s.evidence)[:1]
-        return "the baseline's number comes from random or looping text, which any drafter predicts", 0.75, lines
-    return None
+    then = [s for s in (c.was.samples if c.was else ()) if s.workload and FLATTERING.search(s.workload)]
+    here = {s.workload for s in c.now.samples if s.workload}
+    if not then or not here or here & {s.workload for s in then}:
+        return None
+    was = drafting(c.was) if c.was else None
+    ceiling = bool(was and was.length and was.depth and was.length >= CEILING * (was.depth + 1))
+    real = not any(FLATTERING.search(w) for w in here)
+    if not ceiling and not real:
+        return None
+    kept = f" ({was.length:.2f} of {was.depth + 1} tokens kept)" if ceiling and was and was.length and was.depth else ""
+    words = f"the baseline's number comes from raw, random or looping text, which any drafter predicts{kept}"
+    return words, 0.8 if ceiling else 0.7, tuple(s.evidence for s in then if s.evidence)[:1]

@@ -20,43 +20,71 @@ When the load changed and the server as well. Then compare only what both have i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import median
+from typing import Any
 
-from dflash_doctor.model import SPEED, Comparison, Finding, Sample
+from dflash_doctor.model import SPEED, Comparison, Finding, Sample, Snapshot
 from dflash_doctor.rules.seen import proof
 
+APART = 0.75  # lengths and crowds that differ by more than a quarter are another load
 ASKED = ("input_tokens", "output_tokens", "request_rate", "dataset", "temperature", "logprobs", "n", "num_prompts")
 
 
 def check(c: Comparison) -> Finding | None:
-    if c.was is None:
+    if c.was is None or any(d.verdict == "worse" for d in c.deltas if d.metric in SPEED and d.concurrency is not None):
         return None
     here, there = _asked(c.now.samples), _asked(c.was.samples)
-    changed = [f"{k}: {there[k]} -> {here[k]}" for k in ASKED if k in here and k in there and here[k] != there[k]]
-    like = [d for d in c.deltas if d.metric in SPEED]
+    changed = [f"{k}: {_words(there[k])} -> {_words(here[k])}" for k in ASKED if _other(there.get(k), here.get(k))]
+    crowd = _crowd(c)
     workloads = {s.workload for s in c.now.samples if s.workload}, {s.workload for s in c.was.samples if s.workload}
     apart = bool(workloads[0] and workloads[1]) and not workloads[0] & workloads[1]
-    if not changed and not apart:
+    if not changed and not apart and not crowd:
         return None
-    if any(d.verdict == "worse" for d in like):
-        return None
-    words = (
-        "; ".join(changed)
-        or f"workload {', '.join(sorted(workloads[0]))} here, {', '.join(sorted(workloads[1]))} in the baseline"
+    words = "; ".join([*changed, *crowd]) or (
+        f"workload {', '.join(sorted(workloads[0]))} here, {', '.join(sorted(workloads[1]))} in the baseline"
     )
     return Finding(
         cause="",
         summary=f"the load is not the baseline's ({words})",
-        confidence=0.75 if changed else 0.55,
+        confidence=0.75 if changed else 0.65 if crowd else 0.55,
         severity="warning",
         evidence=proof(*(s.evidence for s in c.now.samples[:1])),
         next_steps=("run the baseline's workload: dflash-doctor diagnose HOST --baseline NAME",),
     )
 
 
-def _asked(samples: Iterable[Sample]) -> dict[str, str]:
-    found: dict[str, set[str]] = {}
+def _asked(samples: Iterable[Sample]) -> dict[str, set[Any]]:
+    found: dict[str, set[Any]] = {}
     for s in samples:
         for k in ASKED:
             if s.conditions.get(k) is not None:
-                found.setdefault(k, set()).add(f"{s.conditions[k]}")
-    return {k: ", ".join(sorted(v)[:4]) for k, v in found.items()}
+                found.setdefault(k, set()).add(s.conditions[k])
+    return found
+
+
+def _other(was: set[Any] | None, now: set[Any] | None) -> bool:
+    """Whether what was asked differs for certain: no value in common, and lengths by more than answers wander."""
+    if not was or not now or was & now:
+        return False
+    numbers = [x for x in (*was, *now) if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    if len(numbers) < len(was) + len(now) or min(numbers) <= 0:
+        return True
+    return max(now) < APART * min(was) or min(now) > max(was) / APART
+
+
+def _words(values: set[Any]) -> str:
+    return ", ".join(sorted(map(str, values))[:4])
+
+
+def _crowd(c: Comparison) -> list[str]:
+    """Another number of requests at once, where the client's own numbers do not say how many there were."""
+    now, was = _running(c.now), _running(c.was) if c.was else None
+    loose = [d for d in c.deltas if d.metric in SPEED and d.concurrency is None and d.verdict in ("worse", "unsure")]
+    if not now or not was or not loose or APART < now / was < 1 / APART:
+        return []
+    return [f"{was:.0f} -> {now:.0f} requests running at once"]
+
+
+def _running(s: Snapshot) -> float | None:
+    rows = [i.running for i in s.intervals if i.steady and i.running] or [i.running for i in s.intervals if i.running]
+    return float(median(rows)) if rows else None
