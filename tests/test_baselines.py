@@ -24,7 +24,11 @@ def tuned(**more):
             "cudagraph.sizes": (1, 2, 4),
             "spec.method": "mtp",
         },
-        samples=[speed(73.5), Sample("tpot_ms", 13.2, "code", 1, prompt="code-1"), Sample("tpot_ms", 14.1, "code", 1, prompt="code-2")],
+        samples=[
+            speed(73.5),
+            Sample("tpot_ms", 13.2, "code", 1, prompt="code-1"),
+            Sample("tpot_ms", 14.1, "code", 1, prompt="code-2"),
+        ],
         readings=[card(0), card(1), card(0, load=False, clocks_sm=210)],
         intervals=[steps(1, 73.5, accept_length=3.2, per_position=(0.9, 0.7))],
         signals=[signal("graph.capture_done", "Graph capturing finished in 9 secs", "INFO")],

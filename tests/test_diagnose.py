@@ -13,7 +13,11 @@ from tests.rules.build import held, signal, snapshot, speed, steps
 
 
 def served(tok_s, length=None, workload="chat", **settings):
-    samples = [speed(tok_s, workload=workload)] + ([speed(length, metric="accept_length", workload=workload)] if length else [])
+    samples = [speed(tok_s, workload=workload)]
+    if length:
+        samples.append(speed(length, metric="accept_length", workload=workload))
+        [speed(length, metric="accept_length", workload=workload)] if length else []
+    )
     return snapshot(settings=settings, samples=samples)
 
 
@@ -114,7 +118,9 @@ def test_a_server_that_does_not_come_up_is_suspect_without_a_number():
 def test_step_time_that_was_measured_leaves_a_residual():
     def side(tok_s, length, step):
         more = [Sample("step_time_ms", step, workload="chat", concurrency=1)]
-        return snapshot(samples=[speed(tok_s), speed(length, metric="accept_length"), *more], settings={"spec.method": "mtp"})
+        return snapshot(
+            samples=[speed(tok_s), speed(length, metric="accept_length"), *more], settings={"spec.method": "mtp"}
+        )
 
     parts = slowdown(held(side(20.0, 1.2, 50.0), side(80.0, 3.2, 40.0))).parts
     assert [p.name for p in parts] == ["tokens per step", "step time", "not explained"]

@@ -69,7 +69,7 @@ def _other(was: set[Any] | None, now: set[Any] | None) -> bool:
     numbers = [x for x in (*was, *now) if isinstance(x, (int, float)) and not isinstance(x, bool)]
     if len(numbers) < len(was) + len(now) or min(numbers) <= 0:
         return True
-    return max(now) < APART * min(was) or min(now) > max(was) / APART
+    return bool(max(now) < APART * min(was) or min(now) > max(was) / APART)
 
 
 def _words(values: set[Any]) -> str:
