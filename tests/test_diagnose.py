@@ -16,8 +16,6 @@ def served(tok_s, length=None, workload="chat", **settings):
     samples = [speed(tok_s, workload=workload)]
     if length:
         samples.append(speed(length, metric="accept_length", workload=workload))
-        [speed(length, metric="accept_length", workload=workload)] if length else []
-    )
     return snapshot(settings=settings, samples=samples)
 
 
