@@ -139,7 +139,7 @@ def _graded(f: Finding, c: Comparison) -> Finding:
     if c.now.served is False and not f.proven:
         # what would make a server slow is not why it does not serve
         return replace(f, severity="info")
-    if c.slower is False and f.severity != "info" and f.cause not in NOT_A_REGRESSION and not f.proven:
+    if _as_before(c) and f.severity != "info" and f.cause not in NOT_A_REGRESSION and not f.proven:
         return replace(f, severity="info", against=(*f.against, "the speed was measured and is as before"))
     if f.confidence < LOUD and not c.slower:
         return replace(f, severity="info")
@@ -199,15 +199,22 @@ def _verdict(c: Comparison, found: Sequence[Finding]) -> ReportVerdict:
     speeds = [d for d in c.deltas if d.metric in SPEED]
     if c.slower:
         return "regressed"
-    if loud:
-        return "suspect"
     if any(d.verdict == "minor" for d in speeds):
         return "minor"
+    if loud:
+        return "suspect"
     if _saw_nothing(c):
         return "inconclusive"
     if c.was is not None and not any(d.metric in (*SPEED, "accept_length", "step_time_ms") for d in c.deltas):
         return "inconclusive"
     return "inconclusive" if _leans_slower(speeds) else "healthy"
+
+
+def _as_before(c: Comparison) -> bool:
+    """Whether speeds were compared and do not lean to the slow side, one by one or together."""
+    speeds = [d for d in c.deltas if d.metric in SPEED]
+    minor = any(d.verdict == "minor" for d in speeds)
+    return bool(speeds) and not c.slower and not minor and not _leans_slower(speeds)
 
 
 def _leans_slower(speeds: Sequence[Delta]) -> bool:

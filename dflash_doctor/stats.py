@@ -19,6 +19,7 @@ REGRESSED = 0.03  # delta_min: "worse" when the whole interval lies beyond this 
 OK = 0.05  # delta_max: "same" when the whole interval lies within this (same place)
 ALPHA = 0.02  # two-sided; one-sided 0.01
 BOOT_NOISE = 0.03  # sd of log step time between two starts of one server, assumed when the baseline has one boot
+MIN_BOOTS = 3  # starts a side, for their own spread to be usable
 MIN_PAIRS = 4  # fewer pairs have no usable spread: a t of three degrees of freedom needs a 4.5-fold standard error
 
 
@@ -46,18 +47,25 @@ def judge(metric: str, was: Sequence[Sample], now: Sequence[Sample], boot_noise:
     if row.better == "neither":
         return Judged(1.0, None, None, "same", before, after, len(was), len(now), note="not a speed")
     positive = all(s.value > 0 for s in (*was, *now))
-    if {s.boot for s in was if s.boot} & {s.boot for s in now if s.boot}:
+    if _named_boots(was) & _named_boots(now):
         boot_noise = 0.0  # the same server start on both sides: nothing was restarted in between
+
+    def logs(values: Sequence[float]) -> list[float]:
+        return [math.log(speed_factor(metric, before, v)) for v in values]
+
     pairs = _pairs(metric, was, now) if positive else []
     if len(pairs) >= MIN_PAIRS:
         judged = _judge_logs(pairs, [0.0], boot_noise, _boots(was), _boots(now), paired=True)
         return _with(judged, before, after, len(was), len(now))
-    lone = min(len(was), len(now)) < MIN_PAIRS
-    if lone or not positive:
+    starts = [_by_boot(was), _by_boot(now)] if positive else [[], []]
+    if min(map(len, starts)) >= MIN_BOOTS:
+        # several starts on both sides: their spread is the boot noise, measured instead of assumed
+        judged = _judge_logs(logs(starts[1]), logs(starts[0]), 0.0, 1, 1, paired=False)
+        return _with(judged, before, after, len(was), len(now))
+    if min(len(was), len(now)) < MIN_PAIRS or not positive:
         return _lone(metric, before, after, len(was), len(now))
-    a = [math.log(speed_factor(metric, before, s.value)) for s in now]
-    b = [math.log(speed_factor(metric, before, s.value)) for s in was]
-    judged = _judge_logs(a, b, boot_noise, _boots(was), _boots(now), paired=False)
+    later, earlier = logs([s.value for s in now]), logs([s.value for s in was])
+    judged = _judge_logs(later, earlier, boot_noise, _boots(was), _boots(now), paired=False)
     return _with(judged, before, after, len(was), len(now))
 
 
@@ -137,6 +145,20 @@ def _by_prompt(samples: Sequence[Sample]) -> dict[str, float]:
         if s.prompt is not None:
             groups.setdefault(s.prompt, []).append(math.log(s.value))
     return {k: math.exp(fmean(v)) for k, v in groups.items()}
+
+
+def _named_boots(samples: Sequence[Sample]) -> set[str]:
+    """Server starts that have a name of their own; "1", "2" only count the starts of one side."""
+    return {s.boot for s in samples if s.boot and not s.boot.isdigit()}
+
+
+def _by_boot(samples: Sequence[Sample]) -> list[float]:
+    """One value per server start, where the samples name their starts."""
+    groups: dict[str, list[float]] = {}
+    for s in samples:
+        if s.boot is not None:
+            groups.setdefault(s.boot, []).append(math.log(s.value))
+    return [math.exp(fmean(v)) for v in groups.values()]
 
 
 def _boots(samples: Sequence[Sample]) -> int:

@@ -71,3 +71,17 @@ def test_the_words_for_an_interval(low, high, word):
 def test_zero_is_handled_as_a_value():
     assert judge("preemptions", lone("preemptions", 0.0), lone("preemptions", 0.0)).verdict == "same"
     assert judge("preemptions", lone("preemptions", 0.0), lone("preemptions", 37.0)).verdict == "worse"
+
+
+def test_several_starts_a_side_measure_their_own_noise():
+    def starts(*values):
+        return [Sample("output_tok_s", v, boot=str(i)) for i, v in enumerate(values)]
+
+    assert judge("output_tok_s", starts(469.7, 472.1, 475.4), starts(461.2, 464.1, 464.9)).verdict == "minor"
+    assert judge("output_tok_s", starts(470.0, 440.0, 475.4), starts(461.2, 474.1, 448.9)).verdict == "unsure"
+
+
+def test_numbers_of_starts_are_no_names_of_starts():
+    was = [Sample("tpot_ms", 10.0 + i, prompt=f"p{i}", boot="1") for i in range(8)]
+    now = [Sample("tpot_ms", 1.05 * (10.0 + i), prompt=f"p{i}", boot="1") for i in range(8)]
+    assert judge("tpot_ms", was, now).verdict == "unsure"
