@@ -109,6 +109,11 @@ def spec_of(name: str) -> GpuSpec | None:
     return _by_name().get(_plain(name))
 
 
+def specs() -> tuple[GpuSpec, ...]:
+    """Every product that is known."""
+    return tuple({s.id: s for s in _by_name().values()}.values())
+
+
 def _plain(name: str) -> str:
     # drivers before 470 leave the maker's name out
     return " ".join(name.split()).lower().removeprefix("nvidia ")
