@@ -22,6 +22,7 @@ TOKENS, STEP, PREFILL, QUEUE, RESIDUAL = "tokens per step", "step time", "prefil
 DECODE = ("output_tok_s", "decode_tok_s", "tpot_ms", "itl_ms")
 HEADLINES = (*DECODE, "total_tok_s", "req_s", "e2e_ms", "prefill_tok_s", "ttft_ms", "rtf")
 LENGTHS = ("accept_length", "tokens_per_chunk")
+ASSUMED = "the baseline's tokens per step are assumed, so how the loss splits rests on them"
 HIDDEN = "tokens per step are unknown on one side, so their change may hide in it"
 VERDICT_ORDER = ("worse", "minor", "unsure", "same", "better")
 
@@ -59,9 +60,15 @@ def _parts(c: Comparison, d: Delta) -> tuple[Part, ...]:
     if math.isclose(tokens, 1.0, abs_tol=1e-9):
         return (Part(STEP, d.factor, low=d.low, high=d.high),)
     measured = step_factor(c, d.workload, d.concurrency)
+    first = Part(TOKENS, tokens, note=ASSUMED if _assumed(c) else "")
     if measured is None:
-        return (Part(TOKENS, tokens), Part(STEP, d.factor / tokens, note="what is left after tokens per step"))
-    return (Part(TOKENS, tokens), Part(STEP, measured), Part(RESIDUAL, d.factor / (tokens * measured)))
+        return (first, Part(STEP, d.factor / tokens, note="what is left after tokens per step"))
+    return (first, Part(STEP, measured), Part(RESIDUAL, d.factor / (tokens * measured)))
+
+
+def _assumed(c: Comparison) -> bool:
+    """Whether the baseline's tokens per step were never measured: the split then rests on an assumption."""
+    return c.was is not None and any(s.metric in LENGTHS and s.conditions.get("assumed") for s in c.was.samples)
 
 
 # -- tokens per step --------------------------------------------------------------------------------------------------

@@ -77,13 +77,15 @@ def same_drafter(c: Comparison) -> bool:
 
 
 def acceptance(s: Snapshot) -> tuple[Evidence, ...]:
-    """The lines that show how drafts are accepted: the lowest one first, two at most."""
-    found = sorted((x for x in s.samples if x.metric in ("accept_length", "accept_first") and x.evidence), key=_value)
-    return tuple(dict.fromkeys(x.evidence for x in found if x.evidence))[:2]
+    """The lines that show how drafts are accepted: the engine's own summary, then what was measured; two at most."""
+    said = [x.evidence for x in s.find("spec.metrics", "sched.decode_batch")]
+    measured = [x for x in s.samples if x.metric in ("accept_length", "accept_first") and x.evidence]
+    lines = [*said, *(x.evidence for x in sorted(measured, key=_unlike_log))]
+    return tuple(dict.fromkeys(e for e in lines if e is not None))[:2]
 
 
-def _value(x: Sample) -> float:
-    return x.value
+def _unlike_log(x: Sample) -> bool:
+    return x.conditions.get("from") == "log"
 
 
 def shown(d: Drafting) -> str:
