@@ -110,7 +110,9 @@ def _acceptance(e: Event) -> Window:
         drafts = int(v0["drafted"]) / max(1, int(v0["k"]))
         length = int(v0["emitted"]) / drafts if drafts else None
     elif length is not None and body.startswith(WITHOUT_BONUS):
-        length += 1.0
+        # 0.9.0 has 0.8's wording and counts the bonus token already: the positions tell, 1 + their sum is the length
+        counted = bool(positions) and abs(length - 1 - sum(positions)) < 0.5
+        length += 0.0 if counted else 1.0
     elif length is None and positions:
         length = 1.0 + sum(positions)
     rate = DRAFT_RATE.search(body)

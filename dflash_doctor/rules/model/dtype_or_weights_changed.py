@@ -24,7 +24,7 @@ from statistics import median
 
 from dflash_doctor.model import Comparison, Drift, Finding, Snapshot
 from dflash_doctor.physics import PREFILL, STEP, TOKENS
-from dflash_doctor.rules.seen import proof, put_back
+from dflash_doctor.rules.seen import proof, put_back, same_engine
 
 KEYS = ("model.path", "model.revision", "model.architecture", "model.dtype", "model.quantization")
 
@@ -35,7 +35,7 @@ def check(c: Comparison) -> Finding | None:
         return None
     heavier = _heavier(c)
     strong = [d for d in changed if d.key in ("model.dtype", "model.quantization", "model.architecture")]
-    confidence = 0.75 if strong or heavier else 0.55
+    confidence = (0.75 if strong or heavier else 0.55) if same_engine(c) else 0.35
     words = "; ".join(d.words() for d in changed[:3])
     if heavier:
         words += f"; the weights take {heavier:.2f}x the memory"

@@ -24,14 +24,14 @@ from statistics import median
 
 from dflash_doctor.model import Comparison, Finding, Snapshot
 from dflash_doctor.physics import PREFILL, STEP
-from dflash_doctor.rules.seen import proof
+from dflash_doctor.rules.seen import proof, same_engine
 
 KEYS = ("comm.nccl_version", "package.nvidia-nccl-cu12", "package.nvidia-nccl-cu13", "package.nvidia-nccl-cu11")
 
 
 def check(c: Comparison) -> Finding | None:
     changed = list(c.drift(*KEYS))
-    if not changed or c.was is None:
+    if not changed or c.was is None or (not same_engine(c) and _bandwidth(c) is None):
         return None
     ratio = _bandwidth(c)
     tp = c.now.value("parallel.tp", 1)

@@ -22,7 +22,7 @@ is a trade, not a regression.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Interval, Signal
+from dflash_doctor.model import SPEED, Comparison, Drift, Evidence, Finding, Interval, Signal
 from dflash_doctor.physics import PREFILL, QUEUE
 from dflash_doctor.rules.seen import new, proof, proofs, put_back
 
@@ -43,7 +43,7 @@ def check(c: Comparison) -> Finding | None:
     if queued and not queued_before:
         confidence = 0.9 if seqs else 0.75
     else:
-        confidence = 0.6 if seqs and c.slower else 0.35
+        confidence = 0.85 if seqs and _below_the_load(c) else 0.35
     return _finding(c, lowered, queued, said, confidence)
 
 
@@ -68,6 +68,13 @@ def _finding(
         or ("set --max-num-seqs / --max-running-requests explicitly to the load you have",),
         touches=(QUEUE, PREFILL),
     )
+
+
+def _below_the_load(c: Comparison) -> bool:
+    """Whether a measured point that got worse asked for more requests at once than the limit lets run."""
+    limit = c.now.value("sched.max_seqs")
+    worse = [d.concurrency or 0 for d in c.deltas if d.verdict == "worse" and d.metric in SPEED]
+    return isinstance(limit, (int, float)) and any(n > limit for n in worse)
 
 
 def _at_limit(c: Comparison, queued: list[Interval]) -> bool:
