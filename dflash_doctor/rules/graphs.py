@@ -7,6 +7,9 @@ from statistics import median
 
 from dflash_doctor.model import Interval, Snapshot
 
+# how much of a decode step replays as one graph
+ORDER = {"none": 0, "piecewise": 1, "full_decode_only": 2, "full": 2, "full_and_piecewise": 3}
+
 
 def sizes(s: Snapshot) -> tuple[int, ...]:
     """Captured sizes as the engine counts them (tokens in vLLM, requests in SGLang), ascending."""

@@ -13,7 +13,7 @@ def drafts(length, mode):
 
 def test_drafts_dead_with_graphs_and_alive_without_are_named():
     finding = found("cudagraph.replay_incorrect", drafts(1.0, "full"), drafts(2.4, "none"))
-    assert finding.summary.startswith("with CUDA graphs on drafts are never accepted")
+    assert finding.summary.startswith("since the graph mode changed (cudagraph.mode: none -> full) drafts keep 1.00")
     assert "spec.acceptance_collapse" in finding.effects
 
 
@@ -23,3 +23,14 @@ def test_drafts_that_were_dead_in_eager_mode_too_are_wired_wrongly():
 
 def test_a_drafter_that_works_in_graphs_is_fine():
     assert found("cudagraph.replay_incorrect", drafts(2.4, "full"), drafts(2.4, "none")) is None
+
+
+def test_a_stronger_mode_that_lowers_acceptance_is_named_too():
+    assert found("cudagraph.replay_incorrect", drafts(2.6, "full"), drafts(3.6, "piecewise"))
+
+
+def test_acceptance_that_fell_with_a_new_release_is_not_the_graphs_doing():
+    from dataclasses import replace
+
+    now, was = replace(drafts(2.6, "full"), version="0.28.0"), replace(drafts(3.6, "piecewise"), version="0.27.1")
+    assert found("cudagraph.replay_incorrect", now, was) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rules.build import found, snapshot, steps
+from tests.rules.build import found, snapshot, speed, steps
 
 
 def server(at_short, at_long):
@@ -24,3 +24,14 @@ def test_a_small_decline_is_every_drafters():
 
 def test_a_decline_that_the_tuned_server_had_is_no_change():
     assert found("spec.acceptance_decays_with_context", server(4.0, 2.1), server(4.0, 2.2)) is None
+
+
+def test_workloads_tell_their_length_by_name():
+    def rows(at_short, at_long):
+        samples = [
+            speed(at_short, metric="accept_length", workload="summary 1k"),
+            speed(at_long, metric="accept_length", workload="summary 32k"),
+        ]
+        return snapshot(settings={"spec.method": "dflash"}, samples=samples)
+
+    assert found("spec.acceptance_decays_with_context", rows(3.0, 1.5), rows(3.0, 2.8))

@@ -35,3 +35,13 @@ def test_a_poor_drafter_still_gets_one_first_token_in_ten():
 def test_a_drafter_that_was_as_dead_when_tuned_is_no_change():
     same = drafts(1.0, (0.0, 0.0))
     assert found("spec.drafter_target_mismatch", same, same) is None
+
+
+def test_a_drafter_under_another_target_is_named_by_the_target():
+    from dataclasses import replace
+
+    was = drafts(2.9, (0.8, 0.6, 0.5))
+    now = drafts(1.9, (0.5, 0.3, 0.1))
+    other = replace(now.settings["model.path"], value="/models/big-uncensored")
+    now = replace(now, settings={**now.settings, "model.path": other})
+    assert found("spec.drafter_target_mismatch", now, was).summary.startswith("the drafter was made for another target")

@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import STEP
+from dflash_doctor.rules.graphs import ORDER
 from dflash_doctor.rules.seen import new, proof, put_back
-
-ORDER = {"none": 0, "piecewise": 1, "full_decode_only": 2, "full": 2, "full_and_piecewise": 3}
 
 
 def check(c: Comparison) -> Finding | None:

@@ -1,8 +1,8 @@
-"""Graph replay computes something wrong: acceptance is dead with graphs on and fine in eager mode.
+"""Graph replay computes something wrong: acceptance suffers with graphs on and is fine in eager mode.
 
 ## What it sees
-Drafts are never accepted (or logits are NaN) while graphs are on, and the same drafter was accepted on a server start
-without graphs; everything else is equal.
+Drafts are accepted less or never (or logits are NaN) while graphs are on, or in a stronger mode, and the same drafter
+was accepted on a server start without them; everything else is equal.
 
 ## Why it costs you
 Speculation gives nothing; the answers themselves may be wrong too.
@@ -22,28 +22,37 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import TOKENS
-from dflash_doctor.rules.drafting import acceptance, drafting, same_drafter, shown
+from dflash_doctor.rules.drafting import acceptance, drafting, fell, same_drafter, shown
+from dflash_doctor.rules.graphs import ORDER
 from dflash_doctor.rules.seen import new, proof, proofs
 
 
 def check(c: Comparison) -> Finding | None:
     now = drafting(c.now)
     nan = new(c, "err.nan")
-    graphs_came = [
-        d for d in c.drift("cudagraph.mode") if d.was and d.now and d.was.value == "none" and d.now.value != "none"
+    stronger = [
+        d for d in c.drift("cudagraph.mode") if d.was and d.now and _stronger(str(d.was.value), str(d.now.value))
     ]
-    dead = now.on and now.useless
-    if c.was is None or not graphs_came or not (dead or nan):
+    if c.was is None or not stronger:
         return None
-    if dead and not (same_drafter(c) and (drafting(c.was).length or 1) > 1.3):
+    dead = now.on and now.useless and (drafting(c.was).length or 1) > 1.3
+    other = c.drift("engine.version", "model.*", "spec.*", "kv.dtype")
+    lower = fell(c) and not other
+    if not (nan or ((dead or lower) and same_drafter(c))):
         return None
+    was = drafting(c.was)
     return Finding(
         cause="",
-        summary=f"with CUDA graphs on drafts are never accepted ({shown(now)}); without them they were",
-        confidence=0.75,
-        severity="critical",
-        evidence=(*acceptance(c.now), *proof(*graphs_came), *proofs(nan)),
+        summary=f"since the graph mode changed ({stronger[0].words()}) drafts keep {shown(now)}; "
+        f"they kept {was.length or 1:.2f} tokens per step before",
+        confidence=0.75 if dead or nan else 0.65,
+        severity="critical" if dead or nan else "warning",
+        evidence=(*acceptance(c.now), *proof(*stronger), *proofs(nan)),
         effects=("spec.acceptance_collapse", "spec.drafter_target_mismatch"),
         next_steps=("start once with --enforce-eager and compare acceptance", "then report it with both logs"),
         touches=(TOKENS,),
     )
+
+
+def _stronger(was: str, now: str) -> bool:
+    return ORDER.get(was, 9) < ORDER.get(now, -1)

@@ -20,11 +20,13 @@ own (`attention.window_ignored`).
 
 from __future__ import annotations
 
+import re
 from statistics import median
 
-from dflash_doctor.model import Comparison, Evidence, Finding, Snapshot
+from dflash_doctor.model import Comparison, Evidence, Finding, Sample, Snapshot
 from dflash_doctor.physics import TOKENS
 
+LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*(?P<k>k)\b|(?:ctx|context|len|input)[-_ ]?(?P<m>\d{3,})", re.I)
 LONG, SHORT = 8000, 2000  # tokens of context; drafters are usually trained up to 2k or 4k
 
 
@@ -51,6 +53,17 @@ def check(c: Comparison) -> Finding | None:
     )
 
 
+def _context(x: Sample) -> float | None:
+    """Tokens of context behind a sample: what the row says, else what its workload's name says (`32k`, `ctx-8000`)."""
+    size = x.conditions.get("input_tokens")
+    if isinstance(size, (int, float)):
+        return float(size)
+    m = LENGTH.search(x.workload or "")
+    if m is None:
+        return None
+    return float(m["m"]) if m["m"] else 1000 * float(m["n"])
+
+
 def _short_and_long(s: Snapshot | None) -> tuple[float, float, tuple[Evidence, ...]] | None:
     """Median acceptance length at short and at long contexts, from single-request intervals or from load rows."""
     if s is None:
@@ -64,7 +77,7 @@ def _short_and_long(s: Snapshot | None) -> tuple[float, float, tuple[Evidence, .
     long = [a for n, a, _ in rows if n > LONG]
     lines = tuple(Evidence("server.log", i.text, i.line) for n, _, i in rows if n > LONG and i.text)[:2]
     for x in s.samples:
-        size = x.conditions.get("input_tokens")
-        if x.metric == "accept_length" and isinstance(size, (int, float)):
+        size = _context(x)
+        if x.metric == "accept_length" and size is not None:
             (short if size < SHORT else long if size > LONG else []).append(x.value)
     return (float(median(short)), float(median(long)), lines) if short and long else None

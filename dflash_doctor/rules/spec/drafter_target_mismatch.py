@@ -44,16 +44,20 @@ def check(c: Comparison) -> Finding | None:
     dead = now.useless or (now.first is not None and now.first < WIRED_WRONGLY)
     said = _wiring(c)
     warned = [s for s in said if s.level in ("WARNING", "ERROR")]
-    if not dead and not (warned and fell(c)):
+    retargeted = [d for d in c.drift("model.path", "model.revision") if d.was and d.now] if same_drafter(c) else []
+    if not dead and not (warned and fell(c)) and not (retargeted and fell(c)):
         return None
     if c.was is not None and not fell(c) and drafting(c.was).on:
         return None  # it was as dead when tuned
     same = same_drafter(c)
-    confidence = 0.55 + 0.2 * bool(warned) + 0.1 * dead + 0.05 * (same and dead)
+    confidence = 0.55 + 0.2 * bool(warned) + 0.1 * dead + 0.05 * (same and dead) + 0.1 * (bool(retargeted) and not dead)
     changed = " since the tuned state, with the same drafter" if same else ""
+    words = f"hardly any drafted token is right ({shown(now)}){changed}: the drafter is not wired to this target"
+    if not dead and retargeted:
+        words = f"the drafter was made for another target ({retargeted[0].words()}); it keeps {shown(now)}"
     return Finding(
         cause="",
-        summary=f"hardly any drafted token is right ({shown(now)}){changed}: the drafter is not wired to this target",
+        summary=words,
         confidence=min(confidence, 0.92),
         severity="critical",
         evidence=(*proof(*warned, *said[:2]), *acceptance(c.now), *proof(c.now.settings.get("spec.draft_model"))),
