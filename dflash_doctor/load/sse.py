@@ -6,32 +6,40 @@ LF, CR LF or CR; comments and keep-alives carry nothing; a character cut by a ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 Stamped = tuple[float, bytes]  # seconds on the client's monotonic clock, bytes as they came
 
+END = re.compile(rb"\r\n|\n|\r")
+
 
 def events(chunks: Iterable[Stamped]) -> Iterator[tuple[float, bytes]]:
     """The `data:` of each event, its lines joined, with the time of the chunk that completed it."""
-    rest = b""
     data: list[bytes] = []
     last = 0.0
-    for at, raw in chunks:
-        last = at
-        rest += raw
-        # a CR at the very end may be half of a CR LF
-        held = b"\r" if rest.endswith(b"\r") else b""
-        whole = rest[: len(rest) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *lines, tail = whole.split(b"\n")
-        rest = tail + held
-        for line in lines:
-            if not line:
-                if data:
-                    yield at, b"\n".join(data)
-                    data = []
-            elif line.startswith(b"data:"):
-                data.append(line[5:].removeprefix(b" "))
-    if rest.strip().startswith(b"data:"):
-        data.append(rest.strip()[5:].strip())
+    for last, line in lines(chunks):
+        if line.startswith(b"data:"):
+            data.append(line[5:].removeprefix(b" "))
+        elif not line and data:
+            yield last, b"\n".join(data)
+            data = []
     if data:  # a server that closes without the last empty line
         yield last, b"\n".join(data)
+
+
+def lines(chunks: Iterable[Stamped]) -> Iterator[Stamped]:
+    """Each line with the time of the chunk that ended it, the last one also when nothing ended it."""
+    begun: list[bytes] = []  # joined once it ends: a line of many chunks costs no more than its length
+    at, after_cr = 0.0, False
+    for at, raw in chunks:
+        # a CR ends its line at once, so that no event is stamped late; the LF of its pair is then no line of its own
+        rest = raw[1:] if after_cr and raw.startswith(b"\n") else raw
+        after_cr = raw.endswith(b"\r") if raw else after_cr
+        *whole, tail = END.split(rest)
+        for part in whole:
+            yield at, b"".join((*begun, part))
+            begun.clear()
+        begun.append(tail)
+    if any(begun):
+        yield at, b"".join(begun)

@@ -1,0 +1,85 @@
+"""What a server says of itself beside the requests: its model, its counters, whether it is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+
+from dflash_doctor.load import counters
+from dflash_doctor.model import Refused
+
+ANSWER_S = 5.0  # for a page that a server has at hand
+MOST_BYTES = 16 << 20  # of one page; /metrics of a large server has 0.3 MB
+SETTLE_S, SETTLE_LOOKS = 0.1, 5  # the counters of the last step follow its tokens
+
+
+async def page(client: httpx.AsyncClient, path: str) -> tuple[int, bytes]:
+    """Status and body of one page. Raises httpx.HTTPError, also when it does not end in time."""
+
+    async def whole() -> tuple[int, bytes]:
+        async with client.stream("GET", path) as answer:
+            body = b""
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise httpx.ReadError(f"{path} is larger than {MOST_BYTES >> 20} MiB")
+            return answer.status_code, body
+
+    try:
+        return await asyncio.wait_for(whole(), ANSWER_S)
+    except asyncio.TimeoutError as e:
+        raise httpx.ReadTimeout(f"no answer to {path} within {ANSWER_S:.0f} s") from e
+
+
+async def model(client: httpx.AsyncClient) -> str:
+    """The model that is served."""
+    url = str(client.base_url).rstrip("/")
+    try:
+        status, body = await page(client, "/v1/models")
+    except httpx.HTTPError as e:
+        raise Refused(f"nothing answers at {url}: {e or type(e).__name__}") from e
+    if status != 200:
+        hint = "; give the key with --api-key-env or --api-key-file" if status in (401, 403) else ""
+        raise Refused(f"{url}/v1/models answers {status}{hint}")
+    try:
+        return str(json.loads(body)["data"][0]["id"])
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as e:
+        raise Refused(f"{url}/v1/models names no model: is this a vLLM or SGLang server?") from e
+
+
+async def scrape(client: httpx.AsyncClient) -> counters.Scrape:
+    """The counters now; empty when the server gives none."""
+    try:
+        status, body = await page(client, "/metrics")
+    except httpx.HTTPError:
+        return {}
+    return counters.read(body.decode("utf-8", "replace")) if status == 200 else {}
+
+
+async def settled_scrape(client: httpx.AsyncClient) -> counters.Scrape:
+    """The counters once they stand still; as they are when others keep them moving."""
+    found = await scrape(client)
+    for _ in range(SETTLE_LOOKS if found else 0):
+        await asyncio.sleep(SETTLE_S)
+        before, found = found, await scrape(client)
+        if found == before:
+            break
+    return found
+
+
+async def busy(client: httpx.AsyncClient, *, ok: bool) -> str | None:
+    """Refuses when requests of others are with the server; a note when there will be doubt about them."""
+    others = counters.present(await scrape(client))
+    if others is None:
+        return "the server exports no metrics: whether others use it meanwhile is not known"
+    if others <= 0:
+        return None
+    many = f"{others:.0f} other request{'s are' if others > 1 else ' is'} running"
+    if ok:
+        return f"{many} when the load began"
+    raise Refused(
+        f"{many}; a load now would slow them and be slowed by them. "
+        "Come back when they are done, or say --busy-ok (or --no-load)"
+    )

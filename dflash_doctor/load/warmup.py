@@ -1,0 +1,81 @@
+"""The warm-up: short requests one by one until the step time settles. It also shows which requests a server takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dflash_doctor.formats.load import Request, Warmup
+from dflash_doctor.load import pace
+from dflash_doctor.load.battery import Preset, Prompt
+from dflash_doctor.load.client import CHAT, COMPLETIONS, Ask
+from dflash_doctor.load.sending import Sender
+from dflash_doctor.model import Refused
+
+SHARE = 0.25  # of the seconds
+SETTLED = 0.02  # two successive step-time medians agree within this (MEASURING.md 4.3)
+
+Tell = Callable[[str, int, int, float | None], None]
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A server that is warm, as far as it got."""
+
+    sender: Sender  # asks in the form that the server takes
+    warmup: Warmup
+    pace: pace.Pace
+    notes: tuple[str, ...] = ()
+
+
+async def warm_up(sender: Sender, preset: Preset, prompts: tuple[Prompt, ...], deadline: float, tell: Tell) -> Warm:
+    """Raises Refused when the server does not answer the first requests."""
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    until = began + SHARE * preset.seconds
+    done: list[Request] = []
+    notes: tuple[str, ...] = ()
+    while len(done) < preset.warmups and (clock() < until or not done):
+        prompt = prompts[len(done) % len(prompts)]
+        r = await sender.one(prompt, preset.warmup_tokens, began, deadline)
+        if r.status != "ok" and not done:
+            sender, r, notes = await _in_another_form(sender, prompt, preset, r, deadline)
+        if r.status != "ok":
+            raise Refused(f"the first requests fail, so nothing can be measured: {r.error}")
+        done.append(r)
+        tell("warm-up", len(done), preset.warmups, 1000 / r.tpot_ms if r.tpot_ms else None)
+    steps = [r.chunk_gap_ms for r in done if r.chunk_gap_ms]
+    settled = len(steps) > 1 and abs(steps[-1] / steps[-2] - 1) <= SETTLED
+    return Warm(sender, Warmup(requests=len(done), settled=settled), pace.of(done), notes)
+
+
+async def _in_another_form(
+    sender: Sender, prompt: Prompt, preset: Preset, refused: Request, deadline: float
+) -> tuple[Sender, Request, tuple[str, ...]]:
+    """A server without ignore_eos or without a chat template gets the request in the form that it takes."""
+    began = asyncio.get_running_loop().time()
+    for form in _forms(sender.ask, refused.error or ""):
+        other = replace(sender, ask=form)
+        r = await other.one(prompt, preset.warmup_tokens, began, deadline)
+        if r.status == "ok":
+            return other, r, tuple(_differences(form, refused))
+    return sender, refused, ()
+
+
+def _forms(ask: Ask, error: str) -> tuple[Ask, ...]:
+    """What else to try: nothing when the server did not answer, or wants a key."""
+    if not error.startswith(("HTTP", "the server reports an error")) or error.startswith(("HTTP 401", "HTTP 403")):
+        return ()
+    plain, text = replace(ask, ignore_eos=False), replace(ask, api=COMPLETIONS)
+    missing = error.startswith(("HTTP 404", "HTTP 405"))
+    return (text, replace(text, ignore_eos=False)) if missing else (plain, text, replace(text, ignore_eos=False))
+
+
+def _differences(form: Ask, refused: Request) -> list[str]:
+    words = []
+    if form.api != CHAT:
+        words.append(f"requests go to {form.api}, without a chat template ({refused.error})")
+    if not form.ignore_eos:
+        words.append("the server does not take ignore_eos: answers end when they end")
+    return words
