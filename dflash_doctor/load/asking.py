@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 
 import httpx
 
@@ -13,6 +14,8 @@ from dflash_doctor.model import Refused
 ANSWER_S = 5.0  # for a page that a server has at hand
 MOST_BYTES = 16 << 20  # of one page; /metrics of a large server has 0.3 MB
 SETTLE_S, SETTLE_LOOKS = 0.1, 5  # the counters of the last step follow its tokens
+
+Look = Callable[[], Awaitable[counters.Scrape]]
 
 
 async def page(client: httpx.AsyncClient, path: str) -> tuple[int, bytes]:
@@ -58,20 +61,20 @@ async def scrape(client: httpx.AsyncClient) -> counters.Scrape:
     return counters.read(body.decode("utf-8", "replace")) if status == 200 else {}
 
 
-async def settled_scrape(client: httpx.AsyncClient) -> counters.Scrape:
+async def settled(look: Look) -> counters.Scrape:
     """The counters once they stand still; as they are when others keep them moving."""
-    found = await scrape(client)
+    found = await look()
     for _ in range(SETTLE_LOOKS if found else 0):
         await asyncio.sleep(SETTLE_S)
-        before, found = found, await scrape(client)
+        before, found = found, await look()
         if found == before:
             break
     return found
 
 
-async def busy(client: httpx.AsyncClient, *, ok: bool) -> str | None:
+def busy(seen: counters.Scrape, *, ok: bool) -> str | None:
     """Refuses when requests of others are with the server; a note when there will be doubt about them."""
-    others = counters.present(await scrape(client))
+    others = counters.present(seen)
     if others is None:
         return "the server exports no metrics: whether others use it meanwhile is not known"
     if others <= 0:

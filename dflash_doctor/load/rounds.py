@@ -98,13 +98,15 @@ class _Load:
         self.began = self.clock()
         self.deadline = self.began + chosen.seconds
         self.notes: list[str] = []
-        self.partial = False
+        self.partial = self.counted = False
 
     async def run(self) -> LoadFile:
         started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         version, prompts = battery()
         ask = Ask("", "", 0, await asking.model(self.client))
-        self._note(await asking.busy(self.client, ok=self.busy_ok))
+        seen = await asking.scrape(self.client)
+        self.counted = bool(seen)  # a server that gives no counters is not asked again and again
+        self._note(asking.busy(seen, ok=self.busy_ok))
         async with keeping_up() as me:
             warm = await warm_up(Sender(self.client, ask), self.preset, prompts, self.deadline, self._tell)
             self.notes += warm.notes
@@ -135,7 +137,7 @@ class _Load:
         self, sender: Sender, prompts: tuple[Prompt, ...], version: int, concurrency: int, tokens: int,
         expected: float, end: float,
     ) -> Round:  # fmt: skip
-        before = await asking.scrape(self.client)
+        before = await self._look()
         queue = list(reversed(prompts))
         done: list[Request] = []
         begin_wall, began = time.time(), self.clock()
@@ -149,10 +151,10 @@ class _Load:
                     expected = max(expected, r.e2e_ms / 1000) if len(done) > 1 else r.e2e_ms / 1000
                 self._tell(f"{concurrency} at once", len(done), len(prompts), 1000 / r.tpot_ms if r.tpot_ms else None)
 
-        async with looking(self.client) as looks:
+        async with looking(self._look) as looks:
             await asyncio.gather(*(worker() for _ in range(concurrency)))
             wall, end_wall = self.clock() - began, time.time()
-        after = await asking.settled_scrape(self.client)
+        after = await asking.settled(self._look)
         if len(done) < len(prompts) or any(r.status == "cancelled" for r in done):
             well = sum(r.status == "ok" for r in done)
             self._cut(f"the time was up after {well} of {len(prompts)} prompts, {concurrency} at once")
@@ -162,6 +164,9 @@ class _Load:
             server=counters.server(before, after, looks.seen, self._foreign(looks, concurrency)) if after else None,
             t_begin=begin_wall, t_end=end_wall,
         )  # fmt: skip
+
+    async def _look(self) -> counters.Scrape:
+        return await asking.scrape(self.client) if self.counted else {}
 
     def _foreign(self, looks: Looks, concurrency: int) -> float | None:
         foreign = looks.foreign(concurrency)

@@ -8,8 +8,6 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import httpx
-
 from dflash_doctor.load import asking, counters
 
 WATCH_S = 1.0  # between two looks at who else is there
@@ -31,16 +29,16 @@ class Looks:
 
 
 @contextlib.asynccontextmanager
-async def looking(client: httpx.AsyncClient) -> AsyncIterator[Looks]:
+async def looking(look: asking.Look) -> AsyncIterator[Looks]:
     """Look at the server's counters once a second while the block runs."""
     looks = Looks()
 
-    async def look() -> None:
+    async def on_and_on() -> None:
         while True:
             await asyncio.sleep(WATCH_S)
-            looks.seen.append(await asking.scrape(client))
+            looks.seen.append(await look())
 
-    async with _beside(look()):
+    async with _beside(on_and_on()):
         yield looks
 
 
