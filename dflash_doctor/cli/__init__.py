@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from dflash_doctor import __version__
-from dflash_doctor.cli import baseline, collecting, demonstrating, diagnosing, explaining
+from dflash_doctor.cli import baseline, collecting, demonstrating, diagnosing, explaining, porting
 from dflash_doctor.cli.streams import say
 from dflash_doctor.model import Refused, Unreadable
 
@@ -67,6 +67,7 @@ def _root(
 app.command()(diagnosing.diagnose)
 app.command()(collecting.collect)
 app.add_typer(baseline.app, name="baseline")
+app.command()(porting.port)
 app.command()(explaining.explain)
 app.command()(demonstrating.demo)
 
