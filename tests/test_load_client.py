@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from dflash_doctor.load.client import CHAT, COMPLETIONS, Ask, send
+from dflash_doctor.load.heard import understood
 from tests.still_clock import run, until
 
 DONE = b"data: [DONE]\n\n"
@@ -56,7 +57,7 @@ def answer(*pieces, status=200, headers=STREAM, api=CHAT, **ask):
     async def ask_it():
         await until(100)
         async with httpx.AsyncClient(transport=httpx.MockTransport(reply), base_url="http://gpu7:8000") as client:
-            return await send(client, Ask("code-1", "hello", 16, "m", api=api, **ask), 98.0)
+            return understood(await send(client, Ask("code-1", "hello", 16, "m", api=api, **ask)), 98.0)
 
     result = run(ask_it())
     answer.asked = seen[0]

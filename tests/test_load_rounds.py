@@ -301,4 +301,4 @@ def test_whoever_watches_is_told():
     loaded(Server(), on_progress=seen.append)
     assert {p.phase for p in seen} == {"warm-up", "1 at once", "2 at once"} and len(seen) == 24
     assert seen[-1].done == seen[-1].total == 8 and seen[-1].cap_s == 30
-    assert seen[10].tok_s == pytest.approx(100, rel=0.02)
+    assert seen[10].tok_s == pytest.approx(93, rel=0.01), "what the round gave so far, first tokens included"

@@ -1,6 +1,6 @@
 """One streaming request: send, stamp every piece that comes, understand it afterwards.
 
-It ends ok or with a named reason. What the pieces say is read in heard.py.
+What the pieces say is read when the round is over (heard.py): reading it meanwhile would delay the stamps of others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 
 import httpx
 
-from dflash_doctor.formats.load import Request
-from dflash_doctor.load.heard import Heard, understood
+from dflash_doctor.load.heard import Heard
 from dflash_doctor.load.sse import Stamped
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -50,41 +49,38 @@ class Ask:
         return body | {"prompt": self.text}
 
 
-async def send(client: httpx.AsyncClient, ask: Ask, began: float) -> Request:
-    """Send one request and say how it went; `began` is the start of the round on the running loop's clock."""
+async def send(client: httpx.AsyncClient, ask: Ask) -> Heard:
+    """Send one request and keep what comes, stamped by the running loop's clock."""
     clock = asyncio.get_running_loop().time
     sent = clock()
 
     async def on_its_way(event: str, _: Mapping[str, Any]) -> None:
         # opening a connection, through SSH perhaps, is not the server's time
         nonlocal sent
-        if event == "http11.send_request_headers.started":
+        if event == "http11.send_request_body.complete":
             sent = clock()
 
     pieces: list[Stamped] = []
-    said: str | None = None
+    wrong: str | None = None
     try:
         trace = {"trace": on_its_way}
         async with client.stream("POST", ask.api, json=ask.body(), headers=HEADERS, extensions=trace) as answer:
-            said = _no_stream(answer)
+            wrong = _no_stream(answer)
             size = 0
             async for raw in answer.aiter_raw():
                 pieces.append((clock(), raw))
                 size += len(raw)
-                if size > (SHOWN if said else MOST_BYTES):
-                    said = said or f"the answer is larger than {MOST_BYTES >> 20} MiB"
+                if size > (SHOWN if wrong else MOST_BYTES):
+                    wrong = wrong or f"the answer is larger than {MOST_BYTES >> 20} MiB"
                     break
     except httpx.TimeoutException as e:
-        said = f"timed out ({type(e).__name__})"
-        pieces.clear()
+        return Heard(ask.prompt, sent, clock(), wrong=f"timed out ({type(e).__name__})")
     except (httpx.HTTPError, httpx.StreamError) as e:
-        said = f"the connection broke: {e or type(e).__name__}"
-        pieces.clear()
-    if said is not None:
-        shown = b"".join(raw for _, raw in pieces)[:SHOWN].decode("utf-8", "replace")
-        why = f"{said}: {' '.join(shown.split())}" if shown.strip() else said
-        return Request(prompt=ask.prompt, status="failed", error=why, start_ms=1000 * (sent - began))
-    return understood(Heard(ask.prompt, sent, clock(), pieces), began)
+        return Heard(ask.prompt, sent, clock(), wrong=f"the connection broke: {e or type(e).__name__}")
+    if wrong is not None:
+        shown = " ".join(b"".join(raw for _, raw in pieces)[:SHOWN].decode("utf-8", "replace").split())
+        return Heard(ask.prompt, sent, clock(), wrong=f"{wrong}: {shown}" if shown else wrong)
+    return Heard(ask.prompt, sent, clock(), pieces)
 
 
 def _no_stream(answer: httpx.Response) -> str | None:

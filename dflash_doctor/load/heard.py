@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from dflash_doctor.formats.load import Request
 from dflash_doctor.load.sse import Stamped, events
@@ -27,7 +27,13 @@ class Heard:
     prompt: str  # id
     sent: float
     ended: float
-    pieces: Sequence[Stamped]
+    pieces: Sequence[Stamped] = ()
+    wrong: str | None = None  # why it is no answer to measure
+    cancelled: bool = False  # by us
+
+    @property
+    def seconds(self) -> float:
+        return self.ended - self.sent
 
 
 @dataclass
@@ -56,11 +62,12 @@ class _Told:
 
 
 def understood(heard: Heard, began: float) -> Request:
-    """The request that a finished stream answers; `began` is the start of its round."""
+    """How the request went: ok with its figures, or ended with a named reason. `began` is the start of its round."""
     told = _Told()
-    wrong = _listen(heard, told) or _wanting(told)
+    wrong = heard.wrong or _listen(heard, told) or _wanting(told)
     if wrong is not None:
-        return Request(prompt=heard.prompt, status="failed", error=wrong, start_ms=1000 * (heard.sent - began))
+        status: Literal["cancelled", "failed"] = "cancelled" if heard.cancelled else "failed"
+        return Request(prompt=heard.prompt, status=status, error=wrong, start_ms=1000 * (heard.sent - began))
     sent, first, last = heard.sent, told.stamps[0], told.last
     tokens = told.usage["completion_tokens"]
     gaps = [b - a for a, b in pairwise(told.stamps)]

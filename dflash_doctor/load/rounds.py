@@ -15,10 +15,11 @@ from datetime import datetime, timezone
 import httpx
 
 from dflash_doctor import __version__
-from dflash_doctor.formats.load import Client, LoadFile, Request, Round
+from dflash_doctor.formats.load import Client, LoadFile, Round
 from dflash_doctor.load import asking, counters, pace
 from dflash_doctor.load.battery import Preset, Prompt, battery, preset
 from dflash_doctor.load.client import Ask
+from dflash_doctor.load.heard import Heard, understood
 from dflash_doctor.load.sending import Sender
 from dflash_doctor.load.warmup import Warm, warm_up
 from dflash_doctor.load.watching import Looks, Self, keeping_up, looking
@@ -139,28 +140,31 @@ class _Load:
     ) -> Round:  # fmt: skip
         before = await self._look()
         queue = list(reversed(prompts))
-        done: list[Request] = []
+        answers: list[Heard] = []
         begin_wall, began = time.time(), self.clock()
 
         async def worker() -> None:
             nonlocal expected
             while queue and (len(queue) == len(prompts) or self.clock() + expected <= end):
-                r = await sender.one(queue.pop(), tokens, began, self.deadline)
-                done.append(r)
-                if r.e2e_ms is not None:
-                    expected = max(expected, r.e2e_ms / 1000) if len(done) > 1 else r.e2e_ms / 1000
-                self._tell(f"{concurrency} at once", len(done), len(prompts), 1000 / r.tpot_ms if r.tpot_ms else None)
+                heard = await sender.one(queue.pop(), tokens, self.deadline)
+                answers.append(heard)
+                well = [a for a in answers if a.wrong is None]
+                if well:  # the longest so far, in place of what the warm-up let one expect
+                    expected = max(a.seconds for a in well)
+                rate = len(well) * tokens / max(self.clock() - began, 1e-3)
+                self._tell(f"{concurrency} at once", len(answers), len(prompts), rate or None)
 
         async with looking(self._look) as looks:
             await asyncio.gather(*(worker() for _ in range(concurrency)))
             wall, end_wall = self.clock() - began, time.time()
         after = await asking.settled(self._look)
+        done = sorted((understood(a, began) for a in answers), key=lambda r: r.start_ms)
         if len(done) < len(prompts) or any(r.status == "cancelled" for r in done):
             well = sum(r.status == "ok" for r in done)
             self._cut(f"the time was up after {well} of {len(prompts)} prompts, {concurrency} at once")
         return Round(
             workload="battery", version=version, concurrency=concurrency, max_tokens=tokens, wall_ms=1000 * wall,
-            requests=sorted(done, key=lambda r: r.start_ms),
+            requests=done,
             server=counters.server(before, after, looks.seen, self._foreign(looks, concurrency)) if after else None,
             t_begin=begin_wall, t_end=end_wall,
         )  # fmt: skip

@@ -10,6 +10,7 @@ from dflash_doctor.formats.load import Request, Warmup
 from dflash_doctor.load import pace
 from dflash_doctor.load.battery import Preset, Prompt
 from dflash_doctor.load.client import CHAT, COMPLETIONS, Ask
+from dflash_doctor.load.heard import understood
 from dflash_doctor.load.sending import Sender
 from dflash_doctor.model import Refused
 
@@ -38,7 +39,7 @@ async def warm_up(sender: Sender, preset: Preset, prompts: tuple[Prompt, ...], d
     notes: tuple[str, ...] = ()
     while len(done) < preset.warmups and (clock() < until or not done):
         prompt = prompts[len(done) % len(prompts)]
-        r = await sender.one(prompt, preset.warmup_tokens, began, deadline)
+        r = understood(await sender.one(prompt, preset.warmup_tokens, deadline), began)
         if r.status != "ok" and not done:
             sender, r, notes = await _in_another_form(sender, prompt, preset, r, deadline)
         if r.status != "ok":
@@ -57,7 +58,7 @@ async def _in_another_form(
     began = asyncio.get_running_loop().time()
     for form in _forms(sender.ask, refused.error or ""):
         other = replace(sender, ask=form)
-        r = await other.one(prompt, preset.warmup_tokens, began, deadline)
+        r = understood(await other.one(prompt, preset.warmup_tokens, deadline), began)
         if r.status == "ok":
             return other, r, tuple(_differences(form, refused))
     return sender, refused, ()
