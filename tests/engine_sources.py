@@ -23,7 +23,7 @@ from typing import Any
 UNKNOWN = object()  # a default or a list of words that only running the engine tells
 READ = {
     "vllm": re.compile(
-        r"vllm/(?:config/.*|engine/arg_utils|entrypoints/.*cli_args|entrypoints/cli/serve|envs(?:/.*)?"
+        r"vllm/(?:config(?:/.*)?|engine/arg_utils|entrypoints/.*cli_args|entrypoints/cli/serve|envs(?:/.*)?"
         r"|v1/attention/backends/registry|attention/backends/registry|platforms/interface"
         r"|model_executor/layers/quantization/__init__|model_executor/model_loader/__init__|(?:entrypoints/openai/)?tool_parsers/__init__"
         r"|(?:entrypoints/openai/)?reasoning/__init__)\.py$"
@@ -412,8 +412,8 @@ def _plain(code: _Code, names: tuple[str, ...], call: ast.Call) -> Option:
         takes = "toggle"
     elif action_text == "DeprecatedAction":
         takes = "ignored"
-    elif "Deprecated" in action_text:
-        takes = "switch" if "choices" not in given else "value"
+    elif "Deprecated" in action_text and not {"choices", "type", "nargs"} & set(given):
+        takes = "switch"
     else:
         takes = "several" if "nargs" in given else "value"
     default = code.value(given["default"]) if "default" in given else (False if takes == "switch" else None)
@@ -463,7 +463,7 @@ def parser_of(sources: Sources) -> argparse.ArgumentParser:
     """An argparse parser that accepts what the engine's own would."""
     parser = argparse.ArgumentParser(prog=sources.engine, allow_abbrev=False, exit_on_error=False)
     taken: set[str] = set()
-    for option in dict.fromkeys(sources.options.values()):
+    for option in {o.flag: o for o in sources.options.values()}.values():
         names = [n for n in (option.flag, *option.aliases) if n not in taken and n not in ("-h", "--help")]
         if not names:
             continue

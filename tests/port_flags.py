@@ -113,8 +113,9 @@ def check(sources: Sources) -> tuple[Tally, Tally, Tally]:
     spellings, defaults = Tally(), Tally()
     for row, s in _spellings(sources.engine):
         acts = covers(s.versions, sources.version, sources.engine) if s.versions else None
-        if acts is None or s.versions == "any":
-            continue  # nothing is claimed of this release
+        of_library = s.env is not None and not s.env.startswith(ENGINE_VARIABLES)
+        if acts is None or s.versions == "any" or (of_library and not acts):
+            continue  # nothing is claimed of this release; a library reads its variable whoever names it
         _exists(sources, row, s, acts, spellings)
         if acts and s.default is not UNSAID:
             known, value = at(s.default, sources.version, sources.engine)
@@ -184,6 +185,9 @@ def _words(sources: Sources) -> Tally:
         table = engines.get(sources.engine)
         if isinstance(table, str):
             table = choices[table][sources.engine]
+        spelled = SETTINGS[key].spellings(sources.engine)
+        if not any(s.acts(sources.version) for s in spelled):
+            continue  # this release has no such setting
         accepted = _accepts(sources, key)
         for versions, words in (table or {}).items():
             acts = covers(versions, sources.version, sources.engine)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from dflash_doctor.model import Setting
 from dflash_doctor.port import conventions, memory, phrases, tables
 from dflash_doctor.port.conventions import Want
 from dflash_doctor.port.move import SILENT, Move
@@ -60,7 +61,8 @@ def _setting(m: Move, key: str) -> Iterator[Line]:
     value, by = m.value(key), m.by(key)
     if key in FACTS or value == HIDDEN or (m.against is not None and m.against.value(key) == HIDDEN):
         return
-    if by == "not set":
+    there = m.against is not None and key in m.against.asked
+    if by == "not set" or (by != "set" and there and speed_weight(key) < TUNES):
         yield from _only_there(m, key)
         return
     if value in SILENT or _said_in_full(m, key):
@@ -253,13 +255,19 @@ def _only_there(m: Move, key: str) -> Iterator[Line]:
     if key in _derived_there(m):
         return
     if weight >= TUNES:
-        why = f"only this side sets it: the launch leaves {m.against.asked[key].spelled} out"
+        why = f"only this side sets it: the launch leaves {_typed(m.against.asked[key], m.engine)} out"
         yield Line(replace(row, status="differs", why=why))
         return
     here = replace(m, tuned=m.against)
     spelled = phrases.say(here, key, now)
     if not spelled.missing and now not in SILENT:
         yield Line(replace(row, needs=spelled.text(), why="kept as it is there"), spelled, ((key, now),))
+
+
+def _typed(setting: Setting, engine: str) -> str:
+    """How it was given, down to the key of a JSON option."""
+    inner = [s.written for s in SETTINGS[setting.key].spellings(engine) if s.written.startswith(setting.spelled + ".")]
+    return inner[0] if inner else setting.spelled
 
 
 def _derived_there(m: Move) -> tuple[str, ...]:

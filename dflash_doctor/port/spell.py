@@ -14,6 +14,22 @@ from dflash_doctor.settings.rows import UNSET
 from dflash_doctor.settings.values import as_bool
 from dflash_doctor.settings.versions import Version, number
 
+# vLLM's flags that have no --no- form, up to this release
+SWITCHES: Mapping[str, Version] = {
+    "--disable-log-stats": (99,),
+    "--aggregate-engine-logging": (99,),
+    "--disable-log-requests": (0, 9, 2),
+    "--enable-auto-tool-choice": (0, 9, 2),
+    "--disable-uvicorn-access-log": (0, 9, 2),
+    "--disable-frontend-multiprocessing": (0, 9, 2),
+    "--trust-remote-code": (0, 8, 5),
+    "--enforce-eager": (0, 8, 5),
+    "--disable-sliding-window": (0, 8, 5),
+    "--skip-tokenizer-init": (0, 8, 5),
+    "--disable-cascade-attn": (0, 8, 5),
+    "--enable-sleep-mode": (0, 8, 5),
+}
+
 
 @dataclass(frozen=True)
 class Spelled:
@@ -81,11 +97,13 @@ def spell(key: str, value: Any, engine: str, version: str) -> Spelled:
     raw: Any = value
     if row.kind == "word" or tables.has_words(key):
         found = tables.word(key, value, engine, version)
-        if found.text is None and not any(s.switch for s in acting):
+        if found.text is None:
+            acting = [s for s in acting if s.switch]  # a switch stands for its value, without a word
+        if not acting:
             return _no_word(key, value, engine, found)
-        raw = found.text if found.text is not None else value
+        raw = found.text
     for s in acting:
-        written = _write(row, s, value, raw)
+        written = _write(row, s, value, raw, version)
         if written is not None:
             return written
     return Spelled(missing=tables.hint(key, engine) or f"{ENGINES[engine]} has no way to say {_plain(value)}")
@@ -113,18 +131,18 @@ def _no_word(key: str, value: Any, engine: str, found: tables.Word) -> Spelled:
     return Spelled(missing=tables.hint(key, engine) or f"{ENGINES[engine]} has no {_plain(value)}")
 
 
-def _write(row: SettingRow, s: Spelling, value: Any, raw: Any) -> Spelled | None:
+def _write(row: SettingRow, s: Spelling, value: Any, raw: Any, version: str) -> Spelled | None:
     """One spelling, or None when it cannot say this value."""
     if s.switch:
         if s.on_is is not UNSET and value == s.on_is:
-            return _switched(s, on=True)
-        return _switched(s, on=False) if s.off_is is not UNSET and value == s.off_is else None
+            return _switched(s, version, on=True)
+        return _switched(s, version, on=False) if s.off_is is not UNSET and value == s.off_is else None
     if s.words:
         raw = next((w for w, means in s.words.items() if means == value), raw)
     elif row.kind == "bool" or isinstance(raw, bool):
         on = as_bool(value)
         if on is not None:
-            return _switched(s, on=on)
+            return _switched(s, version, on=on)
     if s.env:
         return Spelled(env={s.env: _plain(raw)})
     if s.json:
@@ -133,7 +151,7 @@ def _write(row: SettingRow, s: Spelling, value: Any, raw: Any) -> Spelled | None
     return Spelled(flags=((s.flag or "", *words),))
 
 
-def _switched(s: Spelling, *, on: bool) -> Spelled | None:
+def _switched(s: Spelling, version: str, *, on: bool) -> Spelled | None:
     if s.env:
         return Spelled(env={s.env: "1" if on else "0"})
     if s.json:
@@ -141,9 +159,9 @@ def _switched(s: Spelling, *, on: bool) -> Spelled | None:
     flag = s.flag or ""
     if on:
         return Spelled(flags=((flag,),))
-    if s.engine == "vllm":
+    if s.engine == "vllm" and (number(version) or ()) > SWITCHES.get(flag, ()):
         return Spelled(flags=((f"--no-{flag[2:]}",),))
-    return Spelled()  # SGLang's switches are off unless given
+    return Spelled()  # off unless given, as all of SGLang's are
 
 
 def _plain(value: Any) -> str:

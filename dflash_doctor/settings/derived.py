@@ -157,9 +157,10 @@ def _graphs(found: Found, flat: Mapping[str, Any], version: str | None, put: Put
     for key in resolved:
         del found[key]  # said in our words below
     if mode is not None and mode.value == "none":
-        # the sizes it would have captured are still printed
-        found.pop("cudagraph.sizes", None)
-        found.pop("cudagraph.max_size", None)
+        # the sizes it would have captured are still printed; those asked for beside it stay, as a contradiction
+        for key in ("cudagraph.sizes", "cudagraph.max_size"):
+            if key in found and found[key].said != "asked":
+                del found[key]
         return
     sizes = as_sizes(flat.get("cuda_graph_config.decode.bs"))
     if sizes:

@@ -16,6 +16,8 @@ SPEC_V2 = "env.SGLANG_ENABLE_SPEC_V2"
 
 
 def _sizes(m: Move, key: str, value: Any) -> Want:
+    if m.value("cudagraph.mode") == "none":
+        return Want(needless="graphs are off")
     if not (isinstance(value, (tuple, list)) and value and all(whole(v) for v in value)):
         return Want(missing="they are no numbers")
     if m.width == 1:
@@ -27,6 +29,8 @@ def _sizes(m: Move, key: str, value: Any) -> Want:
 
 
 def _max_size(m: Move, key: str, value: Any) -> Want:
+    if m.value("cudagraph.mode") == "none":
+        return Want(needless="graphs are off")
     if not whole(value):
         return Want(missing="it is no number")
     if m.width == 1:
@@ -74,7 +78,7 @@ def _async_to_sglang(m: Move, key: str, value: Any) -> Want:
     here = number(m.version) or ()
     if m.drafts_there and here < (0, 5, 6):
         return Want(missing="SGLang before 0.5.6 does not overlap while it drafts")
-    if m.drafts_there and here < (0, 5, 13):
+    if m.drafts_there and here < (0, 5, 12):
         return Want(((SPEC_V2, "1"),), "this release overlaps drafting only so")
     return Want(needless="SGLang does so by itself")
 
