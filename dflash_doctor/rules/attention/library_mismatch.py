@@ -81,7 +81,7 @@ def _package_line(wrong: str | None) -> tuple[Evidence, ...]:
 
 
 def _steps(drifted: list[Drift], wrong: str | None) -> tuple[str, ...]:
-    steps = [f"pip install '{d.key.removeprefix('package.')}=={d.was.value}'" for d in drifted if d.was is not None]
     if wrong:
-        steps.append("pip uninstall -y flash-attn-4 && pip install --force-reinstall 'flash-attn<3'")
+        return ("pip uninstall -y flash-attn-4 && pip install --force-reinstall 'flash-attn<3'",)
+    steps = [f"pip install '{d.key.removeprefix('package.')}=={d.was.value}'" for d in drifted if d.was is not None]
     return tuple(steps) or ("pip list | grep -i -E 'flash|sgl|cutlass'  # in the engine's environment",)
