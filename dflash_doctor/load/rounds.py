@@ -145,7 +145,7 @@ class _Load:
 
         async def worker() -> None:
             nonlocal expected
-            while queue and (len(queue) == len(prompts) or self.clock() + expected <= end):
+            while queue and (len(prompts) - len(queue) < concurrency or self.clock() + expected <= end):
                 heard = await sender.one(queue.pop(), tokens, self.deadline)
                 answers.append(heard)
                 well = [a for a in answers if a.wrong is None]
