@@ -163,3 +163,9 @@ def test_hostile_lines_are_read_in_linear_time(line):
 def test_any_text_gives_facts_or_a_reason(text, cut):
     facts_or_reason(dmesg.parse, text, "dmesg.txt")
     facts_or_reason(dmesg.parse, IOMMU_STORY[:cut] + text, "dmesg.txt")
+
+
+@pytest.mark.parametrize("text", ["\x0c", "\x1c\n", " \t\r\n", "\x85"])
+def test_white_space_of_any_kind_is_no_kernel_log(text):
+    with pytest.raises(Unreadable):
+        dmesg.parse(text, "dmesg.txt")

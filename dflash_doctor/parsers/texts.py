@@ -15,7 +15,7 @@ _ODD_BUT_NUL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 def refuse_binary(text: str, what: str, nul: bool = False) -> None:
     """Raises Unreadable for nothing, and for what is no text; `nul`: words may be ended by NUL."""
     head = text[:LOOKED_AT]
-    if not head.strip("\0\ufeff \t\r\n"):
+    if not head.strip("\0\ufeff \t\r\n").strip():  # every kind of white space counts as nothing
         raise Unreadable("the file is empty")
     odd = len((_ODD_BUT_NUL if nul else _ODD).findall(head))
     if odd > len(head) // 10 or (nul and head.count("\0") > len(head) // 2):
