@@ -240,6 +240,8 @@ class _Code:
             return self._either((annotation.left, annotation.right), depth)
         if isinstance(annotation, ast.Subscript):
             return self._subscript(annotation, depth)
+        if isinstance(annotation, ast.Attribute):  # me_quant.QuantizationMethods
+            return self.words(ast.Name(annotation.attr), depth + 1)
         if isinstance(annotation, ast.Name):
             if annotation.id in self.classes:
                 return self._enum(annotation.id)
@@ -259,7 +261,7 @@ class _Code:
             return tuple(found)
         if name in ("Optional", "Union"):
             return self._either(inside, depth)
-        if name == "A":  # SGLang's Annotated
+        if name in ("A", "Annotated", "SkipValidation"):  # A: SGLang's Annotated
             return self.words(inside[0], depth + 1)
         return None
 

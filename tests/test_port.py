@@ -295,14 +295,22 @@ def test_what_only_the_other_side_sets_is_kept_where_it_does_not_tune():
         ("--speculative-algorithm DFLASH --speculative-draft-model-path /d --speculative-dflash-block-size 8 "
          "--speculative-num-draft-tokens 16", "refuses to start"),
         ("--speculative-num-steps 3 --speculative-draft-model-path /d", "no speculative algorithm"),
+        ("--tp 2 --dtype half --tp-size 4", "--tp 2 and --tp-size 4 contradict each other: the last one counts"),
     ],
 )  # fmt: skip
 def test_flags_that_undo_each_other_are_named(flags, says):
     assert any(says in c for c in port(sglang(flags, "0.5.12"), "vllm").clashes)
 
 
-def test_a_plain_tuned_setup_contradicts_nothing():
-    assert port(sglang(MTP), "vllm").clashes == ()
+def test_a_switch_that_is_also_switched_off_is_named():
+    p = port(vllm("--enable-prefix-caching --no-enable-prefix-caching"), "sglang")
+    assert any("--enable-prefix-caching and --no-enable-prefix-caching contradict" in c for c in p.clashes)
+    assert "--disable-radix-cache" in shell(p), "the last one counts"
+
+
+@pytest.mark.parametrize("flags", [MTP, "--tp 2 --tp-size 2", "--tp 2 --tp=2"])
+def test_a_plain_tuned_setup_contradicts_nothing(flags):
+    assert port(sglang(flags), "vllm").clashes == ()
 
 
 def test_what_was_asked_for_but_does_not_run_is_named_and_what_runs_is_carried():

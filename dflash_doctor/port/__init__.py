@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from dflash_doctor.gpu_words import GpuSpec, spec_of, specs
-from dflash_doctor.model import Gap, Refused, Snapshot
+from dflash_doctor.model import Gap, Refused, Setting, Snapshot
 from dflash_doctor.port import leftovers, rows, tables
 from dflash_doctor.port.contradictions import clashes
 from dflash_doctor.port.move import Move
@@ -53,7 +53,7 @@ def port(
     was, card, card_note = _card(tuned, against, gpu)
     m = Move(
         tuned=_with_defaults(tuned), engine=to, version=release, against=same_engine, was=was, card=card,
-        cards=_world(tuned), defaults={s.key: s for s in defaults(to, release)},
+        cards=_world(tuned), defaults=_defaults(to, release, version, same_engine),
     )  # fmt: skip
     lines = [*rows.lines(m), *leftovers.variables(m)]
     unknown = list(leftovers.unknown(m))
@@ -94,6 +94,12 @@ def _check(tuned: Snapshot, to: str, version: str | None, against: Snapshot | No
         raise Refused(f"{against.name} runs {against.engine}, not {to}; --against takes the side to port to")
     if not tuned.settings:
         raise Refused(f"{tuned.name} says nothing of its settings: no launch line, no configuration, no log of a start")
+
+
+def _defaults(to: str, release: str, version: str | None, against: Snapshot | None) -> dict[str, Setting]:
+    """What the other side does by itself; of a server whose release nobody knows, what every release does."""
+    unknown = version is None and against is not None and against.version is None
+    return {s.key: s for s in (tables.constant_defaults(to) if unknown else defaults(to, release))}
 
 
 def _with_defaults(tuned: Snapshot) -> Snapshot:

@@ -14,7 +14,25 @@ CHAINS = ("mtp", "eagle", "eagle3", "draft_model")  # methods whose width SGLang
 
 def clashes(s: Snapshot) -> tuple[str, ...]:
     """One sentence for each contradiction."""
-    return (*_listed(s), *_width(s), *_not_running(s))
+    return (*_twice(s), *_listed(s), *_width(s), *_not_running(s))
+
+
+def _twice(s: Snapshot) -> Iterator[str]:
+    """A flag that is given again with another value; its evidence has both."""
+    for key, setting in s.asked.items():
+        text = setting.evidence.text if setting.evidence is not None else ""
+        if not text.startswith("--"):
+            continue
+        given = [f"--{part}".strip() for part in f" {text}".split(" --")[1:]]
+        told = {_value_of(g) for g in given}
+        if len(given) > 1 and len(told) > 1 and tables.is_row(key):
+            yield f"{' and '.join(given)} contradict each other: the last one counts"
+
+
+def _value_of(given: str) -> str:
+    """`--tp 2` and `--tp-size=2` say the same; a switch says its own name."""
+    flag, _, value = given.replace("=", " ", 1).partition(" ")
+    return value or flag
 
 
 def _listed(s: Snapshot) -> Iterator[str]:

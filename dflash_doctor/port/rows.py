@@ -299,12 +299,10 @@ def _now(m: Move, key: str, wanted: Want) -> tuple[Any, By]:
 
 
 def _agrees(m: Move, key: str, value: Any) -> bool:
-    now, by = m.now(key)
+    now, _ = m.now(key)
     if not _known(now):
         return False
     if now in SILENT:  # "auto" agrees with nothing in particular
-        return False
-    if by == "default" and m.against is not None and m.against.version is None and m.against.engine == m.engine:
         return False
     if isinstance(value, float) and isinstance(now, (int, float)):
         return abs(value - now) < 0.005
@@ -347,7 +345,7 @@ def _depth_unknown(m: Move) -> Iterator[Line]:
 def _room_unsaid(m: Move) -> Iterator[Line]:
     """A tuned side that left the memory fraction to its engine, and another side with room for fewer tokens."""
     key = "mem.fraction"
-    if m.by(key) == "set" or m.against is None:
+    if m.by(key) == "set" or m.against is None or m.same:
         return
     held, holds = memory.pool(m.tuned).tokens, memory.pool(m.against).tokens
     found = memory.fraction(m) if held and holds and holds < held * (1 - memory.CLOSE) else None

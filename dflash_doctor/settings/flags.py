@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice, takewhile
 from typing import Any
@@ -31,26 +31,40 @@ def from_flags(
 ) -> tuple[Setting, ...]:
     """Settings of the words that follow the program's name; the last of equal flags wins.
 
-    With a `source` each setting has the words of its flag as evidence.
+    With a `source` each setting has the words of its flag as evidence, those of every flag when it is given twice.
     """
     args, spelled = read_flags(engine, argv)
     typed = as_typed(argv) if source else {}
+    given = _by_argument(engine, typed)
 
     def seen(name: str) -> Evidence | None:
-        text = typed.get(spelled.get(name) or spelled.get(name.partition(".")[0], ""))
-        return Evidence(source, text, line) if source and text else None
+        flag = spelled.get(name) or spelled.get(name.partition(".")[0], "")
+        text = " ".join(typed[f] for f in given.get(name, ()) if f in typed) or typed.get(flag)
+        return Evidence(source, text[:SHOWN], line) if source and text else None
 
     return told(engine, args, version, "asked", seen, spelled)
 
 
+def _by_argument(engine: str, typed: Iterable[str]) -> dict[str, list[str]]:
+    """Flags that name one argument, as they were typed: `--enable-x` and `--no-enable-x`, `--tp` and `--tp-size`."""
+    found: dict[str, list[str]] = {}
+    for flag in typed:
+        if flag != "MODEL" and "." not in flag:
+            whole = _complete(engine, _undotted(flag)[0])
+            negated = whole.startswith("--no-")
+            known = by_flag(engine).get("--" + whole[5:] if negated else whole)
+            found.setdefault(_name(engine, whole, negated, known), []).append(flag)
+    return found
+
+
 def as_typed(argv: Sequence[str]) -> dict[str, str]:
-    """Each flag with the words that follow it."""
+    """Each flag with the words that follow it, every time it is given."""
     words: dict[str, list[str]] = {}
     flag = "MODEL"
     for word in argv:
         if _FLAG.match(word):
             flag = word.partition("=")[0]
-            words[flag] = [flag, HIDDEN] if secret(flag) else [word]
+            words.setdefault(flag, []).extend([flag, HIDDEN] if secret(flag) else [word])
         elif secret(flag):
             continue
         else:
