@@ -13,6 +13,8 @@ from dflash_doctor.load import battery, preset
 from dflash_doctor.load.battery import Preset
 from dflash_doctor.load.pace import Pace, tokens_that_fit
 from dflash_doctor.load.rounds import measure
+from dflash_doctor.load.warmup import settled
+from dflash_doctor.load.watching import Self
 from dflash_doctor.model import Refused
 from tests.still_clock import run
 
@@ -152,6 +154,13 @@ def test_tokens_fit_the_time_at_the_pace_of_the_warm_up():
     assert tokens_that_fit(quick, Pace(0.1, 0.06), 25) == 24
     assert tokens_that_fit(quick, Pace(0.1, 60.0), 25) == quick.tokens[-1]
     assert tokens_that_fit(quick, Pace(1.5, 0.005), 28) < 256, "waiting for first tokens takes time too"
+
+
+def test_a_server_has_settled_when_its_latest_steps_are_those_of_just_before():
+    assert settled([90, 60, 44, 45, 43.9, 44.4, 44.1, 44.8])
+    assert settled([44, 44, 44, 44, 44, 44.2, 47, 44.1]), "one odd request proves nothing"
+    assert not settled([90, 80, 70, 60, 52, 48, 46, 44])
+    assert settled([44, 44]) and not settled([44]) and not settled([])
 
 
 def test_a_server_that_is_far_too_slow_gives_what_it_gives_and_nothing_runs_on():
@@ -294,6 +303,16 @@ def test_a_load_that_is_interrupted_leaves_no_request():
         assert server.running == 0 and len(asyncio.all_tasks()) == 1
 
     run(interrupted())
+
+
+def test_a_client_that_does_not_keep_up_says_so():
+    assert Self(0, cpu_share=0.04, late_s=0.2, ticks=400, late_ticks=2).doubt() is None, "one hiccup moves no median"
+    assert (
+        "busy (4% of a core, late 10% of the time, by at most 200 ms)"
+        in Self(0, cpu_share=0.04, late_s=0.2, ticks=400, late_ticks=40).doubt()
+    )
+    assert Self(0, cpu_share=0.8).doubt().startswith("the client itself was busy (80% of a core")
+    assert Self(0).doubt() is None
 
 
 def test_whoever_watches_is_told():

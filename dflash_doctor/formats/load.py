@@ -21,14 +21,14 @@ class Request(_Model):
     prompt: str = Field(description="id of the battery prompt; the pairing key")
     status: Literal["ok", "failed", "cancelled"]
     error: str | None = Field(None, description="the named reason when it did not end ok")
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    chunks: int = 0
+    input_tokens: int | None = Field(None, description="as the server counts them (usage)")
+    output_tokens: int | None = Field(None, description="the same")
+    chunks: int = Field(0, description="events that carried generated tokens: with speculation several each")
     start_ms: float = Field(description="when it was sent, from the start of the round")
     ttft_ms: float | None = Field(None, description="send to first generated token of any kind, reasoning included")
     ttft_visible_ms: float | None = Field(None, description="send to first visible token, when that differs")
     tpot_ms: float | None = Field(None, description="(e2e - ttft) / (output tokens - 1)")
-    e2e_ms: float | None = None
+    e2e_ms: float | None = Field(None, description="send to the last token, or to the event that ends the answer")
     chunk_gap_ms: float | None = Field(None, description="median gap between chunks: the step time at one request")
     finish: str | None = Field(None, description="finish_reason of the server")
     output_sha256: str | None = Field(None, description="hash of the output text: did two runs say the same")
@@ -37,16 +37,18 @@ class Request(_Model):
 class Server(_Model):
     """What the server's own counters say of one round (growth of /metrics over it)."""
 
-    drafts: float | None = None
-    accepted: float | None = None
-    accept_length: float | None = Field(None, description="1 + accepted / drafts")
-    per_position: list[float] = Field(default_factory=list)
+    drafts: float | None = Field(None, description="verify steps")
+    accepted: float | None = Field(None, description="drafted tokens that were accepted, bonus tokens not counted")
+    accept_length: float | None = Field(
+        None, description="1 + accepted / drafts; SGLang before 0.5.23: mean of the intervals it showed"
+    )
+    per_position: list[float] = Field(default_factory=list, description="share of drafts accepted up to position i")
     output_tokens: float | None = None
     prompt_tokens: float | None = None
     prefix_hits: float | None = None
     prefix_queries: float | None = None
     preemptions: float | None = None
-    foreign_running_max: float | None = Field(None, description="most requests running that were not ours")
+    foreign_running_max: float | None = Field(None, description="most requests with the server beside ours")
 
 
 class Round(_Model):
@@ -56,7 +58,7 @@ class Round(_Model):
     version: int
     concurrency: int
     max_tokens: int
-    wall_ms: float
+    wall_ms: float = Field(description="first request sent to last one ended")
     requests: list[Request]
     server: Server | None = None
     t_begin: float | None = Field(None, description="seconds since the epoch, client clock")

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 import httpx
 
 from dflash_doctor import __version__
-from dflash_doctor.formats.load import Client, LoadFile, Round
+from dflash_doctor.formats.load import Client, LoadFile, Request, Round
 from dflash_doctor.load import asking, counters, pace
 from dflash_doctor.load.battery import Preset, Prompt, battery, preset
 from dflash_doctor.load.client import Ask
@@ -158,7 +158,10 @@ class _Load:
             await asyncio.gather(*(worker() for _ in range(concurrency)))
             wall, end_wall = self.clock() - began, time.time()
         after = await asking.settled(self._look)
-        done = sorted((understood(a, began) for a in answers), key=lambda r: r.start_ms)
+        done: list[Request] = []
+        for answer in sorted(answers, key=lambda a: a.sent):
+            done.append(understood(answer, began))
+            await asyncio.sleep(0)  # reading them all in one go would look as if the client did not keep up
         if len(done) < len(prompts) or any(r.status == "cancelled" for r in done):
             well = sum(r.status == "ok" for r in done)
             self._cut(f"the time was up after {well} of {len(prompts)} prompts, {concurrency} at once")

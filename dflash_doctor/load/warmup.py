@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from dflash_doctor.formats.load import Request, Warmup
 from dflash_doctor.load import pace
@@ -15,7 +16,8 @@ from dflash_doctor.load.sending import Sender
 from dflash_doctor.model import Refused
 
 SHARE = 0.25  # of the seconds
-SETTLED = 0.02  # two successive step-time medians agree within this (MEASURING.md 4.3)
+SETTLED = 0.02  # two successive step-time medians agree within this
+LATEST = 3  # requests behind one such median
 
 Tell = Callable[[str, int, int, float | None], None]
 
@@ -46,9 +48,20 @@ async def warm_up(sender: Sender, preset: Preset, prompts: tuple[Prompt, ...], d
             raise Refused(f"the first requests fail, so nothing can be measured: {r.error}")
         done.append(r)
         tell("warm-up", len(done), preset.warmups, 1000 / r.tpot_ms if r.tpot_ms else None)
-    steps = [r.chunk_gap_ms for r in done if r.chunk_gap_ms]
-    settled = len(steps) > 1 and abs(steps[-1] / steps[-2] - 1) <= SETTLED
-    return Warm(sender, Warmup(requests=len(done), settled=settled), pace.of(done), notes)
+    steps = [_step_ms(r) for r in done if r.chunks > 1]
+    return Warm(sender, Warmup(requests=len(done), settled=settled(steps)), pace.of(done), notes)
+
+
+def _step_ms(r: Request) -> float:
+    # the mean: of the five gaps that a short answer may have, the median is a matter of luck
+    return ((r.e2e_ms or 0.0) - (r.ttft_ms or 0.0)) / (r.chunks - 1)
+
+
+def settled(steps: Sequence[float]) -> bool:
+    """Whether the latest step times are those of just before; a short request has few steps: one is no proof."""
+    n = min(LATEST, len(steps) // 2)
+    was, now = median(steps[-2 * n : -n] or [0.0]), median(steps[-n:] or [0.0])
+    return n > 0 and abs(now - was) <= SETTLED * was
 
 
 async def _in_another_form(

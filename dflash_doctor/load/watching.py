@@ -12,7 +12,8 @@ from dflash_doctor.load import asking, counters
 
 WATCH_S = 1.0  # between two looks at who else is there
 TICK_S = 0.05
-LATE_S = 0.02  # an event loop that is later than this by so much was the bottleneck
+LATE_S = 0.02  # an event loop that is late by so much
+OFTEN = 0.02  # and so often was the bottleneck: one hiccup moves no median
 BUSY_CPU = 0.5  # share of one core from which on the client may be what is measured
 
 
@@ -49,15 +50,18 @@ class Self:
     began: float
     cpu_began: float = field(default_factory=time.process_time)
     late_s: float = 0.0  # largest delay of the event loop
+    ticks: int = 0
+    late_ticks: int = 0
     cpu_share: float = 0.0
 
     def doubt(self) -> str | None:
         """Why the times may be the client's own; None when they are not."""
-        if self.cpu_share <= BUSY_CPU and self.late_s <= LATE_S:
+        often = self.late_ticks / max(self.ticks, 1)
+        if self.cpu_share <= BUSY_CPU and often <= OFTEN:
             return None
         return (
-            f"the client itself was busy ({self.cpu_share:.0%} of a core, at most {1000 * self.late_s:.0f} ms late): "
-            "times may be its own"
+            f"the client itself was busy ({self.cpu_share:.0%} of a core, late {often:.0%} of the time, by at most "
+            f"{1000 * self.late_s:.0f} ms): times may be its own"
         )
 
 
@@ -71,7 +75,10 @@ async def keeping_up() -> AsyncIterator[Self]:
         while True:
             due = clock() + TICK_S
             await asyncio.sleep(TICK_S)
-            me.late_s = max(me.late_s, clock() - due)
+            late = clock() - due
+            me.late_s = max(me.late_s, late)
+            me.ticks += 1
+            me.late_ticks += late > LATE_S
 
     async with _beside(tick()):
         yield me
