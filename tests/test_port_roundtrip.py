@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dflash_doctor import settings
 from dflash_doctor.model import Setting, Snapshot
-from dflash_doctor.port import Launch, port
+from dflash_doctor.port import FORMS, Launch, port, show, written
 from dflash_doctor.port.snippets import argv
 from dflash_doctor.settings import alike
 
@@ -140,3 +140,64 @@ def same(key: str, was: Any, now: Any) -> bool:
     if isinstance(was, float) and isinstance(now, float):
         return abs(was - now) < 0.006  # a share is written with two digits
     return alike(key, was, now) and (was == now or now is not None)
+
+
+# -- the other way, and anything at all -------------------------------------------------------------------------------
+
+BACK = {
+    "parallel.tp": ["--tensor-parallel-size", "4"],
+    "parallel.pp": ["--pipeline-parallel-size", "2"],
+    "mem.max_context": ["--max-model-len", "8192"],
+    "mem.fraction": ["--gpu-memory-utilization", "0.85"],
+    "mem.kv_blocks": ["--num-gpu-blocks-override", "4096"],
+    "kv.dtype": ["--kv-cache-dtype", "fp8_e4m3"],
+    "kv.page_size": ["--block-size", "32"],
+    "kv.offload_gb": ["--kv-offloading-size", "64"],
+    "sched.max_seqs": ["--max-num-seqs", "64"],
+    "sched.max_tokens": ["--max-num-batched-tokens", "16384"],
+    "sched.prefix_cache": ["--no-enable-prefix-caching"],
+    "sched.async": ["--no-async-scheduling"],
+    "sched.policy": ["--scheduling-policy", "priority"],
+    "cudagraph.max_size": ["--max-cudagraph-capture-size", "256"],
+    "attention.backend": ["--attention-backend", "TRITON_ATTN"],
+    "model.quantization": ["--quantization", "fp8"],
+    "moe.backend": ["--moe-backend", "triton"],
+    "comm.custom_allreduce": ["--disable-custom-all-reduce"],
+    "serve.tool_call_parser": ["--tool-call-parser", "deepseek_v3"],
+    "grammar.reasoning_parser": ["--reasoning-parser", "deepseek_r1"],
+    "spec.depth": ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}'],
+}
+
+
+@effort(deadline=None, max_examples=100)
+@given(st.lists(st.sampled_from(sorted(BACK)), unique=True), st.sampled_from(("0.5.10", "0.5.16", "0.5.23")))
+def test_vllm_there_and_back_keeps_every_portable_concept(keys: list[str], through: str):
+    words = [w for k in keys for w in BACK[k]]
+    found = settings.from_flags("vllm", ["/models/m", *words], "0.33.0")
+    was = snapshot("vllm", "0.33.0", {s.key: s for s in found})
+    there = port(was, "sglang", through)
+    back = launched(port(launched(there.launch), "vllm", "0.33.0").launch)
+    lost = {r.key for r in there.rows if r.status in ("no equivalent", "needs version")}
+    for key in (*keys, "spec.method"):
+        setting = was.asked.get(key)
+        if setting is not None and key not in lost:
+            assert same(key, setting.value, back.value(key)), (key, setting.value, back.value(key), argv(there.launch))
+
+
+ODD = st.sampled_from(
+    ["", "0", "-1", "none", "auto", "x", "1e9", "{}", "[1]", '{"a"', "9" * 30, "true", "\x1b[2J", "a b"]
+)
+ANY = st.sampled_from(sorted(f for row in settings.SETTINGS.values() for s in row.sglang for f in (s.flag,) if f))
+
+
+@effort(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(ANY, ODD), max_size=12), st.sampled_from(("vllm", "sglang")), st.sampled_from(SGLANG))
+def test_whatever_was_typed_is_ported_without_a_traceback_and_reads_back(pairs: list[Any], to: str, version: str):
+    was = tuned(version, [w for pair in pairs for w in pair])
+    p = port(was, to)
+    show.terminal(p)
+    show.markdown(p)
+    show.as_json(p)
+    for form in FORMS:
+        written(p.launch, form)
+    launched(p.launch)
