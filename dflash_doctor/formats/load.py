@@ -1,7 +1,7 @@
 """`load.json`: what our load rounds measured. Schema name `dflash-doctor/load/1`.
 
 Times are milliseconds on the client's monotonic clock; tokens are those of the server's `usage`; chunks are counted
-apart, since with speculation one chunk carries several tokens. Definitions as in MEASURING.md 3.1.
+apart, since with speculation one chunk carries several tokens. How each is defined stands in load/heard.py.
 """
 
 from __future__ import annotations
