@@ -184,6 +184,8 @@ def test_a_server_may_count_as_it_goes():
         ([], "no token came"),
         ([(0.1, chat("a")), (0.2, event(error={"message": "out of memory", "code": 500}) + DONE)],
          "the server reports an error: out of memory"),
+        ([(0.1, chat("a")), (0.2, chat("", finish="abort")), (0.2, usage(1) + DONE)],
+         "the server gave the answer up (finish_reason abort)"),
         ([(0.2, b'data: {"object": "error", "message": "too long"}\n\n')], "the server reports an error: too long"),
         ([(0.1, chat("a")), (0.2, httpx.RemoteProtocolError("peer closed connection"))],
          "the connection broke: peer closed connection"),

@@ -185,6 +185,18 @@ def test_a_round_has_its_own_speed_and_the_servers_counters():
     assert whole["prefix_hit_rate"] == 0.0
 
 
+def test_a_round_whose_requests_were_broken_off_has_no_speed_of_its_own():
+    request = {"output_tokens": 97, "chunks": 16, "ttft_ms": 180.0, "tpot_ms": 10.0, "e2e_ms": 1140.0}
+    one = Round(
+        workload="code", version=1, concurrency=1, max_tokens=96, wall_ms=2000.0,
+        requests=[Request(prompt="code-01", status="ok", start_ms=0.0, **request),
+                  Request(prompt="code-02", status="cancelled", error="the time was up", start_ms=1140.0)],
+    )  # fmt: skip
+    facts = rounds(rounds=[one])
+    assert not [s for s in facts.samples if s.prompt is None], "its tokens are not known, its time is counted"
+    assert {s.prompt for s in facts.samples} == {"code-01"}
+
+
 def test_the_step_time_is_not_told_from_chunks_of_many_requests():
     many = Round(workload="code", version=1, concurrency=4, max_tokens=96, wall_ms=10.0,
                  requests=[Request(prompt="a", status="ok", start_ms=0, chunk_gap_ms=60.0)])  # fmt: skip

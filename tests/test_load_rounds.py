@@ -11,6 +11,7 @@ import pytest
 from dflash_doctor.formats.load import LoadFile
 from dflash_doctor.load import battery, preset
 from dflash_doctor.load.battery import Preset
+from dflash_doctor.load.ctrl_c import Stop
 from dflash_doctor.load.pace import Pace, tokens_that_fit
 from dflash_doctor.load.rounds import measure
 from dflash_doctor.load.warmup import settled
@@ -199,9 +200,14 @@ def test_a_busy_server_is_left_alone():
 
 
 def test_a_busy_server_is_loaded_when_that_is_wanted_and_the_file_says_so():
-    file, _ = loaded(Server(foreign=lambda now: 1), busy_ok=True)
+    file, _ = loaded(Server(foreign=lambda now: 1), allowed=None)
     assert "1 other request is running when the load began" in file.notes
     assert [r.server.foreign_running_max for r in file.rounds] == [1, 1]
+
+
+def test_a_few_requests_of_others_may_be_allowed():
+    assert len(loaded(Server(foreign=lambda now: 1), allowed=1)[0].rounds) == 2
+    assert "2 other requests are running" in refusal(Server(foreign=lambda now: 2), allowed=1)[0]
 
 
 def test_requests_of_others_that_come_meanwhile_are_seen():
@@ -313,6 +319,40 @@ def test_a_client_that_does_not_keep_up_says_so():
     )
     assert Self(0, cpu_share=0.8).doubt().startswith("the client itself was busy (80% of a core")
     assert Self(0).doubt() is None
+
+
+def stopped_at(moment, server):
+    """What a load leaves that is stopped then, and how long it took to stop."""
+
+    async def stopped():
+        stop, clock = Stop(), asyncio.get_running_loop().time
+        task = asyncio.create_task(measure("http://gpu7:8000", preset("quick"), transport=server, stop=stop))
+        await asyncio.sleep(moment)
+        assert server.running > 0
+        stop.ask()
+        return await task, clock() - moment
+
+    return run(stopped())
+
+
+def test_a_load_that_is_stopped_keeps_what_was_measured():
+    server = Server()
+    file, seconds = stopped_at(8.0, server)
+    assert server.running == 0 and server.left == 1 and seconds < 1
+    (x,) = file.rounds
+    *well, last = x.requests
+    assert {r.status for r in well} == {"ok"} and (last.status, last.error) == ("cancelled", "stopped by Ctrl-C")
+    assert file.partial and file.notes == [
+        f"stopped by Ctrl-C after {len(well)} of 8 prompts, 1 at once", "stopped by Ctrl-C before 2 at once",
+    ]  # fmt: skip
+
+
+def test_a_load_that_is_stopped_late_keeps_the_round_before_whole():
+    server = Server(step_s=0.01)
+    file, _ = stopped_at(15.0, server)
+    assert server.running == 0 and server.left == 2
+    assert [r.status for r in file.rounds[0].requests] == ["ok"] * 8
+    assert [r.status for r in file.rounds[1].requests].count("cancelled") == 2
 
 
 def test_whoever_watches_is_told():

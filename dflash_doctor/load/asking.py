@@ -72,15 +72,15 @@ async def settled(look: Look) -> counters.Scrape:
     return found
 
 
-def busy(seen: counters.Scrape, *, ok: bool) -> str | None:
-    """Refuses when requests of others are with the server; a note when there will be doubt about them."""
+def busy(seen: counters.Scrape, allowed: int | None) -> str | None:
+    """Refuses when more requests of others are there than allowed (None: any number); a note when there is doubt."""
     others = counters.present(seen)
     if others is None:
         return "the server exports no metrics: whether others use it meanwhile is not known"
     if others <= 0:
         return None
     many = f"{others:.0f} other request{'s are' if others > 1 else ' is'} running"
-    if ok:
+    if allowed is None or others <= allowed:
         return f"{many} when the load began"
     raise Refused(
         f"{many}; a load now would slow them and be slowed by them. "

@@ -19,6 +19,8 @@ from typing import Any, Literal
 from dflash_doctor.formats.load import Request
 from dflash_doctor.load.sse import Stamped, events
 
+GIVEN_UP = ("abort", "error")  # how vLLM and SGLang end an answer that they could not finish
+
 
 @dataclass(frozen=True)
 class Heard:
@@ -119,6 +121,8 @@ def _wanting(told: _Told) -> str | None:
         return "the stream was cut off" if told.stamps else "no token came"
     if not told.stamps:
         return "no token came"
+    if told.finish in GIVEN_UP:
+        return f"the server gave the answer up (finish_reason {told.finish})"
     tokens = told.usage.get("completion_tokens")
     if not isinstance(tokens, int) or isinstance(tokens, bool):
         return "the server counts no tokens (usage is missing)"

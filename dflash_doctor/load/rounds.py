@@ -19,6 +19,7 @@ from dflash_doctor.formats.load import Client, LoadFile, Request, Round
 from dflash_doctor.load import asking, counters, pace
 from dflash_doctor.load.battery import Preset, Prompt, battery, preset
 from dflash_doctor.load.client import Ask
+from dflash_doctor.load.ctrl_c import WORD, Stop, until_stopped
 from dflash_doctor.load.heard import Heard, understood
 from dflash_doctor.load.sending import Sender
 from dflash_doctor.load.warmup import Warm, warm_up
@@ -52,10 +53,17 @@ def run(
     preset_name: str = "quick",
     api_key: str | None = None,
     busy_ok: bool = False,
+    max_running: int = 0,
     on_progress: Report | None = None,
 ) -> LoadFile:
-    """Put the server at `url` under the preset's load. Raises Refused when it cannot be, or is busy with others."""
-    return asyncio.run(measure(url, preset(preset_name), api_key=api_key, busy_ok=busy_ok, on_progress=on_progress))
+    """Put the server at `url` under the preset's load. Raises Refused when it cannot be, or is busy with others.
+
+    Ctrl-C ends the requests, on the server too, and keeps what was measured; with nothing measured it is what it is.
+    """
+    chosen, allowed = preset(preset_name), None if busy_ok else max_running
+    return until_stopped(
+        lambda stop: measure(url, chosen, api_key=api_key, allowed=allowed, on_progress=on_progress, stop=stop)
+    )
 
 
 async def measure(
@@ -63,11 +71,13 @@ async def measure(
     chosen: Preset,
     *,
     api_key: str | None = None,
-    busy_ok: bool = False,
+    allowed: int | None = 0,
     on_progress: Report | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
+    stop: Stop | None = None,
 ) -> LoadFile:
-    """The same inside a running loop, whose clock is the one that measures."""
+    """The same inside a running loop, whose clock is the one that measures; so many requests of others are `allowed`
+    to be there (None: any number)."""
     headers = {"Authorization": f"Bearer {_sendable(api_key)}"} if api_key else {}
     limits = httpx.Limits(
         max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=KEPT_S
@@ -80,7 +90,7 @@ async def measure(
     except httpx.InvalidURL as e:
         raise Refused(f"{url} is no address: {e}") from e
     async with client:
-        return await _Load(client, chosen, busy_ok, on_progress or (lambda _: None)).run()
+        return await _Load(client, chosen, on_progress or (lambda _: None), stop or Stop()).run(allowed)
 
 
 def _sendable(key: str) -> str:
@@ -93,23 +103,23 @@ def _sendable(key: str) -> str:
 class _Load:
     """One run; what it learns on the way lives here, the result is one frozen LoadFile."""
 
-    def __init__(self, client: httpx.AsyncClient, chosen: Preset, busy_ok: bool, report: Report) -> None:
-        self.client, self.preset, self.busy_ok, self.report = client, chosen, busy_ok, report
+    def __init__(self, client: httpx.AsyncClient, chosen: Preset, report: Report, stop: Stop) -> None:
+        self.client, self.preset, self.report, self.stop = client, chosen, report, stop
         self.clock = asyncio.get_running_loop().time
         self.began = self.clock()
         self.deadline = self.began + chosen.seconds
         self.notes: list[str] = []
         self.partial = self.counted = False
 
-    async def run(self) -> LoadFile:
+    async def run(self, allowed: int | None) -> LoadFile:
         started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         version, prompts = battery()
         ask = Ask("", "", 0, await asking.model(self.client))
         seen = await asking.scrape(self.client)
         self.counted = bool(seen)  # a server that gives no counters is not asked again and again
-        self._note(asking.busy(seen, ok=self.busy_ok))
+        self._note(asking.busy(seen, allowed))
         async with keeping_up() as me:
-            warm = await warm_up(Sender(self.client, ask), self.preset, prompts, self.deadline, self._tell)
+            warm = await warm_up(Sender(self.client, ask, self.stop), self.preset, prompts, self.deadline, self._tell)
             self.notes += warm.notes
             rounds = await self._rounds(warm, prompts[: self.preset.prompts], version)
         self._note(me.doubt())
@@ -123,6 +133,9 @@ class _Load:
         planned = [warm.pace.round_s(len(prompts), tokens, c) for c in self.preset.concurrency]
         rounds: list[Round] = []
         for i, concurrency in enumerate(self.preset.concurrency):
+            if self.stop.asked:
+                self._cut(f"{WORD} before {concurrency} at once")
+                break
             left = self.deadline - self.clock()
             share = planned[i] / sum(planned[i:])
             end = self.clock() + left * min(1.0, share * LONGER)
@@ -143,14 +156,19 @@ class _Load:
         answers: list[Heard] = []
         begin_wall, began = time.time(), self.clock()
 
+        def another() -> bool:
+            begun = len(prompts) - len(queue)
+            return not self.stop.asked and (begun < concurrency or self.clock() + expected <= end)
+
         async def worker() -> None:
             nonlocal expected
-            while queue and (len(prompts) - len(queue) < concurrency or self.clock() + expected <= end):
+            while queue and another():
                 heard = await sender.one(queue.pop(), tokens, self.deadline)
                 answers.append(heard)
                 well = [a for a in answers if a.wrong is None]
                 if well:  # the longest so far, in place of what the warm-up let one expect
                     expected = max(a.seconds for a in well)
+                    self.stop.something = True
                 rate = len(well) * tokens / max(self.clock() - began, 1e-3)
                 self._tell(f"{concurrency} at once", len(answers), len(prompts), rate or None)
 
@@ -164,7 +182,8 @@ class _Load:
             await asyncio.sleep(0)  # reading them all in one go would look as if the client did not keep up
         if len(done) < len(prompts) or any(r.status == "cancelled" for r in done):
             well = sum(r.status == "ok" for r in done)
-            self._cut(f"the time was up after {well} of {len(prompts)} prompts, {concurrency} at once")
+            why = WORD if self.stop.asked else "the time was up"
+            self._cut(f"{why} after {well} of {len(prompts)} prompts, {concurrency} at once")
         return Round(
             workload="battery", version=version, concurrency=concurrency, max_tokens=tokens, wall_ms=1000 * wall,
             requests=done,

@@ -10,6 +10,7 @@ import httpx
 
 from dflash_doctor.load.battery import Prompt
 from dflash_doctor.load.client import Ask, send
+from dflash_doctor.load.ctrl_c import WORD, Stop
 from dflash_doctor.load.heard import Heard
 
 
@@ -19,16 +20,23 @@ class Sender:
 
     client: httpx.AsyncClient
     ask: Ask
+    stop: Stop
 
     async def one(self, prompt: Prompt, tokens: int, end: float) -> Heard:
-        """Send a prompt; what has not ended by `end` is cancelled."""
+        """Send a prompt; what has not ended by `end`, or by Ctrl-C, is cancelled."""
         clock = asyncio.get_running_loop().time
         # no prefix cache answers for the server
         text = f"(note {secrets.token_hex(4)})\n{prompt.text}"
         ask = replace(self.ask, prompt=prompt.id, text=text, max_tokens=tokens)
         sent = clock()
+        request = asyncio.ensure_future(send(self.client, ask))
+        # leaving the stream closes the connection, which ends the request on the server
         try:
-            return await asyncio.wait_for(send(self.client, ask), max(0.01, end - sent))
+            with self.stop.ends(request):
+                return await asyncio.wait_for(request, max(0.01, end - sent))
         except asyncio.TimeoutError:
-            # leaving the stream closed the connection, which ends the request on the server
             return Heard(prompt.id, sent, clock(), wrong="the time was up", cancelled=True)
+        except asyncio.CancelledError:
+            if not self.stop.asked:
+                raise
+            return Heard(prompt.id, sent, clock(), wrong=WORD, cancelled=True)

@@ -77,7 +77,8 @@ def _whole(n: int, r: Round, asked: Mapping[str, Any], source: str) -> Iterator[
     tokens = sum(q.output_tokens or 0 for q in done)
     seconds = r.wall_ms / 1000
     values: list[tuple[str, float, dict[str, Any]]] = []
-    if tokens and seconds > 0:
+    # the tokens of requests that were broken off are not known, their time is in the round's
+    if tokens and seconds > 0 and not any(q.status == "cancelled" for q in r.requests):
         values += [("output_tok_s", tokens / seconds, {}), ("req_s", len(done) / seconds, {})]
     values += _server(r)
     for metric, value, more in values:

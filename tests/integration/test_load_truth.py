@@ -136,22 +136,37 @@ def test_the_cap_ends_what_runs_on_the_server_too(measured):
     assert file.partial and [r.status for r in file.rounds[0].requests] == ["cancelled"] * 2
 
 
-def test_ctrl_c_ends_the_requests_on_the_server():
-    program = "import sys; from dflash_doctor import load; load.run(sys.argv[1], preset_name='quick')"
+def interrupted(server, answers):
+    """What a load says that gets Ctrl-C in the answer after so many."""
+    program = (
+        "import sys; from dflash_doctor import load; f = load.run(sys.argv[1], preset_name='quick')\n"
+        "print(f.partial, [r.status for r in f.rounds[0].requests], f.notes)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, server.url], stdout=-1, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 20
+        while not (len(server.truth) == answers and server.open_streams) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        assert server.open_streams == 1
+        os.kill(child.pid, signal.SIGINT)
+        said, _ = child.communicate(timeout=10)
+    finally:
+        child.kill()
+    time.sleep(0.1)
+    assert server.open_streams == 0 and server.gone == 1
+    return said.decode().strip()
+
+
+def test_ctrl_c_before_anything_was_measured_is_just_that():
     with Clockwork(ttft_s=0.02, step_s=0.1) as server:
-        child = subprocess.Popen([sys.executable, "-c", program, server.url], stderr=subprocess.PIPE)
-        try:
-            deadline = time.monotonic() + 20
-            while not server.open_streams and time.monotonic() < deadline:
-                time.sleep(0.02)
-            assert server.open_streams == 1
-            os.kill(child.pid, signal.SIGINT)
-            _, said = child.communicate(timeout=10)
-        finally:
-            child.kill()
-        time.sleep(0.1)
-        assert server.open_streams == 0 and server.gone == 1
-        assert said.decode().strip().endswith("KeyboardInterrupt")
+        assert interrupted(server, 0).endswith("KeyboardInterrupt")
+
+
+def test_ctrl_c_ends_the_requests_on_the_server_and_keeps_what_was_measured():
+    with Clockwork(ttft_s=0.02, step_s=0.005) as server:
+        said = interrupted(server, 8 + 2)
+    assert said.startswith("True ['ok', 'ok', 'cancelled']")
+    assert "stopped by Ctrl-C after 2 of 8 prompts, 1 at once" in said
 
 
 def test_nothing_is_left_running_here(measured):
