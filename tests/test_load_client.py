@@ -8,7 +8,7 @@ import json
 import httpx
 import pytest
 
-from dflash_doctor.load.client import CHAT, COMPLETIONS, Ask, send
+from dflash_doctor.load.client import CHAT, COMPLETIONS, GENERATE, Ask, send
 from dflash_doctor.load.heard import understood
 from tests.still_clock import run, until
 
@@ -105,6 +105,34 @@ def test_completions_are_heard_too():
     assert (r.status, r.output_tokens, r.chunks, r.finish) == ("ok", 3, 2, "stop")
     body = json.loads(answer.asked.content)
     assert body["prompt"] == "hello" and "messages" not in body and "ignore_eos" not in body
+
+
+def native(text, tokens, finish=None, **more):
+    meta = {"id": "a", "prompt_tokens": 9, "completion_tokens": tokens, "cached_tokens": 0, "finish_reason": finish}
+    return b"data: " + json.dumps({"text": text, "meta_info": meta | more, "output_ids": []}).encode() + b"\n\n"
+
+
+@pytest.mark.parametrize("texts", [("", "Hel", "Hello", "Hello there"), ("", "Hel", "lo", " there")])
+def test_sglangs_own_endpoint_counts_in_every_event(texts):
+    pieces = (native(t, n) for t, n in zip(texts, (1, 3, 4, 4), strict=True))
+    end = native(texts[-1] if len(texts[-1]) > 6 and texts[2] == "Hello" else "", 9, {"type": "length", "length": 9})
+    r = answer(*zip((0.1, 0.2, 0.3, 0.35), pieces, strict=True), (0.4, end + DONE), api=GENERATE)
+    assert (r.status, r.input_tokens, r.output_tokens, r.chunks, r.finish) == ("ok", 9, 9, 4, "length")
+    assert (r.ttft_ms, r.ttft_visible_ms) == (pytest.approx(100), pytest.approx(200))
+    assert r.tpot_ms == pytest.approx(300 / 8) and r.chunk_gap_ms == pytest.approx(100)
+    assert r.output_sha256 == hashlib.sha256(b"Hello there").hexdigest()
+    assert json.loads(answer.asked.content) == {
+        "text": "hello", "stream": True,
+        "sampling_params": {"temperature": 0, "max_new_tokens": 16, "ignore_eos": True},
+    }  # fmt: skip
+
+
+def test_sglangs_own_endpoint_says_what_went_wrong():
+    aborted = {"type": "abort", "message": "out of room", "status_code": 503}
+    r = answer((0.1, native("a", 1)), (0.2, native("a", 1, aborted) + DONE), api=GENERATE)
+    assert (r.status, r.error) == ("failed", "the server gave the answer up (finish_reason abort)")
+    r = answer((0.1, native("a", "many", {"type": "stop"}) + DONE), api=GENERATE)
+    assert r.error == "no token came"
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])

@@ -9,11 +9,12 @@ import httpx
 import pytest
 
 from dflash_doctor.formats.load import LoadFile
-from dflash_doctor.load import battery, preset
+from dflash_doctor.load import preset, workload
 from dflash_doctor.load.battery import Preset
 from dflash_doctor.load.ctrl_c import Stop
 from dflash_doctor.load.pace import Pace, tokens_that_fit
 from dflash_doctor.load.rounds import measure
+from dflash_doctor.load.rounds import run as start
 from dflash_doctor.load.warmup import settled
 from dflash_doctor.load.watching import Self
 from dflash_doctor.model import Refused
@@ -31,6 +32,7 @@ class Server(httpx.AsyncBaseTransport):
         self.metrics = odd.get("metrics", True)
         self.models = odd.get("models", (200, b'{"data": [{"id": "m"}]}'))
         self.refuses = odd.get("refuses", lambda body, path, n: None)
+        self.more = lambda: ""  # lines of /metrics
         self.silent = odd.get("silent", ())  # paths that are accepted and never answered
         self.asked, self.running, self.most, self.steps, self.made, self.left = [], 0, 0, 0, 0, 0
 
@@ -48,7 +50,7 @@ class Server(httpx.AsyncBaseTransport):
         if refusal := self.refuses(body, path, len(self.asked)):
             status, why = refusal
             return httpx.Response(status, stream=httpx.ByteStream(json.dumps({"error": {"message": why}}).encode()))
-        return httpx.Response(200, headers=STREAM, stream=Answer(self, path, body["max_tokens"]))
+        return httpx.Response(200, headers=STREAM, stream=Answer(self, path, asked_tokens(body)))
 
     def counted(self):
         now = asyncio.get_running_loop().time()
@@ -58,7 +60,11 @@ class Server(httpx.AsyncBaseTransport):
             f"vllm:spec_decode_num_drafts_total {self.steps}\n"
             f"vllm:spec_decode_num_accepted_tokens_total {self.steps * (self.per_step - 1)}\n"
             f"vllm:generation_tokens_total {self.made}\n"
-        )
+        ) + self.more()
+
+
+def asked_tokens(body):
+    return body.get("max_tokens") or body["sampling_params"]["max_new_tokens"]
 
 
 class Answer(httpx.AsyncByteStream):
@@ -77,6 +83,10 @@ class Answer(httpx.AsyncByteStream):
             s.steps += given > 1
             text, finish = "tok " * n, "length" if given == self.tokens else None
             piece = {"delta": {"content": text}} if "chat" in self.path else {"text": text}
+            if self.path == "/generate":
+                meta = {"completion_tokens": given, "finish_reason": finish and {"type": finish}}
+                yield b"data: " + json.dumps({"text": text, "meta_info": meta}).encode() + b"\n\n"
+                continue
             yield b"data: " + json.dumps({"choices": [{**piece, "finish_reason": finish}]}).encode() + b"\n\n"
         counts = {"prompt_tokens": 50, "completion_tokens": given}
         self.ended = True
@@ -113,7 +123,7 @@ def test_the_battery_goes_through_at_every_concurrency():
     server = Server()
     file, seconds = loaded(server)
     assert [(r.concurrency, len(r.requests)) for r in file.rounds] == [(1, 8), (2, 8)]
-    assert [r.prompt for r in file.rounds[0].requests] == [p.id for p in battery()[1][:8]]
+    assert [r.prompt for r in file.rounds[0].requests] == [p.id for p in workload("battery").prompts[:8]]
     assert {r.status for x in file.rounds for r in x.requests} == {"ok"}
     assert not file.partial and file.notes == [] and seconds < 30 and server.most == 2 and server.left == 0
     assert file.warmup is not None and (file.warmup.requests, file.warmup.settled) == (8, True)
@@ -162,6 +172,40 @@ def test_a_server_has_settled_when_its_latest_steps_are_those_of_just_before():
     assert settled([44, 44, 44, 44, 44, 44.2, 47, 44.1]), "one odd request proves nothing"
     assert not settled([90, 80, 70, 60, 52, 48, 46, 44])
     assert settled([44, 44]) and not settled([44]) and not settled([])
+
+
+def test_a_server_that_warms_up_slowly_gets_more_time_for_it():
+    server = Server()
+    server.refuses = lambda body, path, n: setattr(server, "step_s", max(0.02, 0.06 - 0.004 * n))
+    file, _ = loaded(server)
+    assert 8 < file.warmup.requests < 16 and file.warmup.settled
+    assert not file.partial
+
+
+def test_a_server_that_never_settles_is_measured_and_the_file_says_so():
+    server = Server()
+    server.refuses = lambda body, path, n: setattr(server, "step_s", 0.01 + 0.001 * n)
+    file, _ = loaded(server)
+    assert (file.warmup.requests, file.warmup.settled) == (16, False) and len(file.rounds) == 2
+
+
+def test_prompts_that_the_prefix_cache_had_all_the_same_are_told_of():
+    server = Server()
+    server.more = lambda: (
+        f"vllm:prefix_cache_queries_total {100 * len(server.asked)}\n"
+        + (f"vllm:prefix_cache_hits_total {80 * len(server.asked)}\n")
+    )
+    file, _ = loaded(server)
+    assert file.notes == ["80% of the prompts came from the prefix cache: first tokens came sooner than they would"] * 2
+
+
+def test_the_thorough_preset_runs_the_ceiling_and_the_floor_of_acceptance_too():
+    file, seconds = loaded(Server(step_s=0.01), "thorough")
+    assert [(r.workload, r.concurrency, len(r.requests)) for r in file.rounds] == [
+        ("battery", 1, 32), ("battery", 2, 32), ("battery", 3, 32), ("battery", 4, 32), ("copy", 1, 4),
+        ("random-words", 1, 4),
+    ]  # fmt: skip
+    assert not file.partial and seconds < 420
 
 
 def test_a_server_that_is_far_too_slow_gives_what_it_gives_and_nothing_runs_on():
@@ -240,6 +284,22 @@ def test_a_server_without_a_chat_template_gets_completions(status):
     assert server.asked[-1][1]["ignore_eos"] is True
     assert file.notes[0].startswith(f"requests go to /v1/completions, without a chat template (HTTP {status}")
     assert len([p for p, _ in server.asked if "chat" in p]) <= 2
+
+
+def test_an_sglang_server_that_has_only_its_own_api_is_asked_so():
+    server = Server(refuses=lambda body, path, n: (404, "Not Found") if path.startswith("/v1") else None)
+    file, _ = loaded(server)
+    assert file.api == "/generate" and [len(r.requests) for r in file.rounds] == [8, 8]
+    assert {r.output_tokens for r in file.rounds[0].requests} == {file.rounds[0].max_tokens}
+
+
+def test_an_api_that_was_asked_for_is_the_only_one_tried():
+    server = Server(refuses=lambda body, path, n: (400, "no") if path == "/v1/completions" else None)
+    assert refusal(server, apis=("/v1/completions",))[0].endswith('HTTP 400: {"error": {"message": "no"}}')
+    assert {path for path, _ in server.asked} == {"/v1/completions"}
+    assert loaded(Server(), apis=("/v1/completions",))[0].api == "/v1/completions"
+    with pytest.raises(Refused, match="--api /chat is not known; it is one of /v1/chat/completions"):
+        start("http://gpu7:8000", api="/chat")
 
 
 def test_a_server_that_refuses_every_form_is_quoted():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dflash_doctor.load.battery import battery, preset
+from dflash_doctor.load.battery import preset, workload
 from dflash_doctor.load.rounds import Progress, run
 
-__all__ = ["Progress", "battery", "preset", "run"]
+__all__ = ["Progress", "preset", "run", "workload"]

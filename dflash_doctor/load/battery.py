@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import yaml
 
 from dflash_doctor import paths
+from dflash_doctor.load import texts
 from dflash_doctor.model import Refused
+
+BATTERY = "battery"
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt of the battery; its id is the pairing key."""
+    """One prompt; its id is the pairing key."""
 
     id: str
     kind: str
     text: str
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Prompts that are run and compared together."""
+
+    name: str
+    version: int
+    prompts: tuple[Prompt, ...]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One workload at one concurrency: what one round is to be."""
+
+    workload: Workload
+    concurrency: int
+
+    def __str__(self) -> str:
+        many = f"{self.concurrency} at once"
+        return many if self.workload.name == BATTERY else f"{self.workload.name}, {many}"
 
 
 @dataclass(frozen=True)
@@ -26,18 +50,31 @@ class Preset:
 
     name: str
     seconds: float
-    prompts: int
+    prompts: int  # of the battery
     concurrency: tuple[int, ...]
     warmups: int
     warmup_tokens: int
     tokens: tuple[int, ...]  # lengths to choose from, longest first
+    brackets: tuple[str, ...] = ()  # workloads around the battery: what drafting gives at its best and at its worst
+    most_warmups: int = 0  # where the server does not settle before
+
+    def turns(self) -> tuple[Turn, ...]:
+        """The rounds, in their order."""
+        whole = workload(BATTERY)
+        battery = replace(whole, prompts=whole.prompts[: self.prompts])
+        around = [Turn(workload(name), 1) for name in self.brackets]
+        return (*(Turn(battery, c) for c in self.concurrency), *around)
 
 
 @cache
-def battery() -> tuple[int, tuple[Prompt, ...]]:
-    """The version and the prompts, in their order."""
-    document = yaml.safe_load(paths.probes("load", "battery.yaml").read_text(encoding="utf-8"))
-    return int(document["version"]), tuple(Prompt(p["id"], p["kind"], p["text"]) for p in document["prompts"])
+def workload(name: str) -> Workload:
+    """A workload by the name of its file."""
+    document = yaml.safe_load(paths.probes("load", f"{name}.yaml").read_text(encoding="utf-8"))
+    prompts = []
+    for p in document["prompts"]:
+        text = p["text"].replace("{made}", texts.made(p["made"])) if "made" in p else p["text"]
+        prompts.append(Prompt(p["id"], p["kind"], text))
+    return Workload(name, int(document["version"]), tuple(prompts))
 
 
 def preset(name: str) -> Preset:
@@ -48,5 +85,5 @@ def preset(name: str) -> Preset:
     row = known[name]
     return Preset(
         name, float(row["seconds"]), int(row["prompts"]), tuple(row["concurrency"]), int(row["warmups"]),
-        int(row["warmup_tokens"]), tuple(row["tokens"]),
+        int(row["warmup_tokens"]), tuple(row["tokens"]), tuple(row.get("brackets", ())), int(row["most_warmups"]),
     )  # fmt: skip

@@ -15,7 +15,8 @@ import httpx
 from dflash_doctor.load.heard import Heard
 from dflash_doctor.load.sse import Stamped
 
-CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"  # the last is SGLang's own
+APIS = (CHAT, COMPLETIONS, GENERATE)
 # a compressed stream comes in blocks of the compressor, not as tokens are made
 HEADERS = {"accept": "text/event-stream", "accept-encoding": "identity"}
 MOST_BYTES = 32 << 20  # of one answer: 256 tokens with their wrapping need 0.1 MB
@@ -35,6 +36,11 @@ class Ask:
 
     def body(self) -> dict[str, Any]:
         """The JSON body of the request."""
+        if self.api == GENERATE:
+            params: dict[str, Any] = {"temperature": 0, "max_new_tokens": self.max_tokens}
+            if self.ignore_eos:
+                params["ignore_eos"] = True
+            return {"text": self.text, "sampling_params": params, "stream": True}
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.max_tokens,

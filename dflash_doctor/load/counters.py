@@ -99,6 +99,11 @@ def server(before: Scrape, after: Scrape, looks: Sequence[Scrape], foreign: floa
     )  # fmt: skip
 
 
+def cached(found: Server) -> float:
+    """Share of the prompt tokens that the prefix cache had already."""
+    return found.prefix_hits / found.prefix_queries if found.prefix_hits and found.prefix_queries else 0.0
+
+
 def _accepted(before: Scrape, after: Scrape, output: float | None, drafts: float | None) -> float | None:
     """Accepted drafts. SGLang counts verify steps only: each gives one token of its own, each prefill one more."""
     if (counted := grown(before, after, ACCEPTED)) is not None:

@@ -46,6 +46,7 @@ class _Told:
     visible: float | None = None
     last: float = 0.0  # when the answer was at its end
     text: list[str] = field(default_factory=list)
+    counted: int = 0  # tokens so far, where the events say so (/generate)
     usage: dict[str, Any] = field(default_factory=dict)
     finish: str | None = None
     done: bool = False
@@ -59,7 +60,26 @@ class _Told:
             self.last = at
             if shown and self.visible is None:
                 self.visible = at
-        if isinstance(reason := choice.get("finish_reason"), str):
+        self._end(at, choice.get("finish_reason"))
+
+    def native(self, at: float, text: object, meta: dict[str, Any]) -> None:
+        """An event of SGLang's /generate: {"text": "…", "meta_info": {"completion_tokens": 12, "finish_reason": …}}."""
+        self.usage = meta
+        tokens = meta.get("completion_tokens")
+        if isinstance(tokens, int) and tokens > self.counted:
+            self.stamps.append(at)
+            self.counted, self.last = tokens, at
+            self.visible = at if self.visible is None and text else self.visible
+        if isinstance(text, str):
+            # the text so far; with --incremental-streaming-output only what is new
+            if len(self.text) == 1 and text.startswith(self.text[0]):
+                self.text.clear()
+            self.text.append(text)
+        reason = meta.get("finish_reason")
+        self._end(at, reason.get("type") if isinstance(reason, dict) else reason)
+
+    def _end(self, at: float, reason: object) -> None:
+        if isinstance(reason, str):
             self.finish, self.last = reason, at
 
 
@@ -102,6 +122,8 @@ def _listen(heard: Heard, told: _Told) -> str | None:
             return f"the server reports an error: {_error(event)}"
         if isinstance(event.get("usage"), dict):
             told.usage = event["usage"]
+        if isinstance(event.get("meta_info"), dict):
+            told.native(at, event.get("text"), event["meta_info"])
         choices = event.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from dflash_doctor.formats.load import Request
-from dflash_doctor.load.battery import Preset
+from dflash_doctor.load.battery import Preset, Turn
 
 # n requests at once give n^0.6 times the tokens of one: 1.5 times for two. The published 17.7 -> 30.4 and
 # 222.8 -> 413.0 tok/s are better; a server that gives less finds its time up and the round is partial
@@ -28,10 +28,10 @@ class Pace:
         slower: float = concurrency ** (1 - GAIN)
         return (self.first_s + (tokens - 1) * self.token_s) * slower
 
-    def round_s(self, prompts: int, tokens: int, concurrency: int) -> float:
-        """How long the battery takes with so many at once."""
-        turns = -(-prompts // concurrency)
-        return turns * self.request_s(tokens, concurrency)
+    def turn_s(self, turn: Turn, tokens: int) -> float:
+        """How long a round takes in which every answer has so many tokens."""
+        in_a_row = -(-len(turn.workload.prompts) // turn.concurrency)
+        return in_a_row * self.request_s(tokens, turn.concurrency)
 
 
 def of(done: Sequence[Request]) -> Pace:
@@ -45,7 +45,8 @@ def of(done: Sequence[Request]) -> Pace:
 
 def tokens_that_fit(preset: Preset, pace: Pace, seconds: float) -> int:
     """The longest answers for which all rounds of the preset fit; the shortest when none do."""
+    turns = preset.turns()
     for tokens in preset.tokens:
-        if sum(pace.round_s(preset.prompts, tokens, c) for c in preset.concurrency) <= SPARE * seconds:
+        if sum(pace.turn_s(turn, tokens) for turn in turns) <= SPARE * seconds:
             return tokens
     return preset.tokens[-1]

@@ -15,10 +15,10 @@ from datetime import datetime, timezone
 import httpx
 
 from dflash_doctor import __version__
-from dflash_doctor.formats.load import Client, LoadFile, Request, Round
+from dflash_doctor.formats.load import Client, LoadFile, Request, Round, Server
 from dflash_doctor.load import asking, counters, pace
-from dflash_doctor.load.battery import Preset, Prompt, battery, preset
-from dflash_doctor.load.client import Ask
+from dflash_doctor.load.battery import BATTERY, Preset, Turn, preset, workload
+from dflash_doctor.load.client import APIS, Ask
 from dflash_doctor.load.ctrl_c import WORD, Stop, until_stopped
 from dflash_doctor.load.heard import Heard, understood
 from dflash_doctor.load.sending import Sender
@@ -29,6 +29,7 @@ from dflash_doctor.model import Refused
 CONNECT_S = 5.0
 MOST_CONNECTIONS = 64
 KEPT_S = 60.0  # a connection at rest is kept: opening one is no part of a measurement
+CACHED = 0.5  # of short prompts: what a chat template puts before our own first line is less
 LONGER = 1.25  # than planned a round may take when others follow it
 
 
@@ -54,6 +55,7 @@ def run(
     api_key: str | None = None,
     busy_ok: bool = False,
     max_running: int = 0,
+    api: str | None = None,
     on_progress: Report | None = None,
 ) -> LoadFile:
     """Put the server at `url` under the preset's load. Raises Refused when it cannot be, or is busy with others.
@@ -61,8 +63,13 @@ def run(
     Ctrl-C ends the requests, on the server too, and keeps what was measured; with nothing measured it is what it is.
     """
     chosen, allowed = preset(preset_name), None if busy_ok else max_running
+    if api is not None and api not in APIS:
+        raise Refused(f"--api {api} is not known; it is one of {', '.join(APIS)}")
+    apis = APIS if api is None else (api,)
     return until_stopped(
-        lambda stop: measure(url, chosen, api_key=api_key, allowed=allowed, on_progress=on_progress, stop=stop)
+        lambda stop: measure(
+            url, chosen, api_key=api_key, allowed=allowed, apis=apis, on_progress=on_progress, stop=stop
+        )
     )
 
 
@@ -72,6 +79,7 @@ async def measure(
     *,
     api_key: str | None = None,
     allowed: int | None = 0,
+    apis: tuple[str, ...] = APIS,
     on_progress: Report | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
     stop: Stop | None = None,
@@ -90,7 +98,7 @@ async def measure(
     except httpx.InvalidURL as e:
         raise Refused(f"{url} is no address: {e}") from e
     async with client:
-        return await _Load(client, chosen, on_progress or (lambda _: None), stop or Stop()).run(allowed)
+        return await _Load(client, chosen, on_progress or (lambda _: None), stop or Stop()).run(allowed, apis)
 
 
 def _sendable(key: str) -> str:
@@ -111,46 +119,45 @@ class _Load:
         self.notes: list[str] = []
         self.partial = self.counted = False
 
-    async def run(self, allowed: int | None) -> LoadFile:
+    async def run(self, allowed: int | None, apis: tuple[str, ...]) -> LoadFile:
         started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        version, prompts = battery()
-        ask = Ask("", "", 0, await asking.model(self.client))
+        ask = Ask("", "", 0, await asking.model(self.client), apis[0])
         seen = await asking.scrape(self.client)
         self.counted = bool(seen)  # a server that gives no counters is not asked again and again
         self._note(asking.busy(seen, allowed))
         async with keeping_up() as me:
-            warm = await warm_up(Sender(self.client, ask, self.stop), self.preset, prompts, self.deadline, self._tell)
+            sender = Sender(self.client, ask, self.stop)
+            warm = await warm_up(sender, self.preset, workload(BATTERY).prompts, self.deadline, self._tell, apis)
             self.notes += warm.notes
-            rounds = await self._rounds(warm, prompts[: self.preset.prompts], version)
+            rounds = await self._rounds(warm)
         self._note(me.doubt())
         return LoadFile(
             client=_client(me), started_at=started, api=warm.sender.ask.api, model=ask.model, preset=self.preset.name,
             warmup=warm.warmup, partial=self.partial, notes=self.notes, rounds=rounds,
         )  # fmt: skip
 
-    async def _rounds(self, warm: Warm, prompts: tuple[Prompt, ...], version: int) -> list[Round]:
+    async def _rounds(self, warm: Warm) -> list[Round]:
         tokens = pace.tokens_that_fit(self.preset, warm.pace, self.deadline - self.clock())
-        planned = [warm.pace.round_s(len(prompts), tokens, c) for c in self.preset.concurrency]
+        turns = self.preset.turns()
+        planned = [warm.pace.turn_s(turn, tokens) for turn in turns]
         rounds: list[Round] = []
-        for i, concurrency in enumerate(self.preset.concurrency):
+        for i, turn in enumerate(turns):
             if self.stop.asked:
-                self._cut(f"{WORD} before {concurrency} at once")
+                self._cut(f"{WORD} before {turn}")
                 break
             left = self.deadline - self.clock()
             share = planned[i] / sum(planned[i:])
             end = self.clock() + left * min(1.0, share * LONGER)
-            expected = warm.pace.request_s(tokens, concurrency)
+            expected = warm.pace.request_s(tokens, turn.concurrency)
             # the first round is begun in any case: that a server is too slow is worth a number too
             if left <= 0 or (rounds and expected > left):
-                self._cut(f"no time was left for {concurrency} at once")
+                self._cut(f"no time was left for {turn}")
                 break
-            rounds.append(await self._round(warm.sender, prompts, version, concurrency, tokens, expected, end))
+            rounds.append(await self._round(warm.sender, turn, tokens, expected, end))
         return rounds
 
-    async def _round(
-        self, sender: Sender, prompts: tuple[Prompt, ...], version: int, concurrency: int, tokens: int,
-        expected: float, end: float,
-    ) -> Round:  # fmt: skip
+    async def _round(self, sender: Sender, turn: Turn, tokens: int, expected: float, end: float) -> Round:
+        prompts, concurrency = turn.workload.prompts, turn.concurrency
         before = await self._look()
         queue = list(reversed(prompts))
         answers: list[Heard] = []
@@ -170,7 +177,7 @@ class _Load:
                     expected = max(a.seconds for a in well)
                     self.stop.something = True
                 rate = len(well) * tokens / max(self.clock() - began, 1e-3)
-                self._tell(f"{concurrency} at once", len(answers), len(prompts), rate or None)
+                self._tell(str(turn), len(answers), len(prompts), rate or None)
 
         async with looking(self._look) as looks:
             await asyncio.gather(*(worker() for _ in range(concurrency)))
@@ -183,22 +190,27 @@ class _Load:
         if len(done) < len(prompts) or any(r.status == "cancelled" for r in done):
             well = sum(r.status == "ok" for r in done)
             why = WORD if self.stop.asked else "the time was up"
-            self._cut(f"{why} after {well} of {len(prompts)} prompts, {concurrency} at once")
+            self._cut(f"{why} after {well} of {len(prompts)} prompts, {turn}")
         return Round(
-            workload="battery", version=version, concurrency=concurrency, max_tokens=tokens, wall_ms=1000 * wall,
-            requests=done,
-            server=counters.server(before, after, looks.seen, self._foreign(looks, concurrency)) if after else None,
+            workload=turn.workload.name, version=turn.workload.version, concurrency=concurrency, max_tokens=tokens,
+            wall_ms=1000 * wall, requests=done, server=self._counted(before, after, looks, concurrency),
             t_begin=begin_wall, t_end=end_wall,
         )  # fmt: skip
 
     async def _look(self) -> counters.Scrape:
         return await asking.scrape(self.client) if self.counted else {}
 
-    def _foreign(self, looks: Looks, concurrency: int) -> float | None:
-        foreign = looks.foreign(concurrency)
-        if foreign:
-            self._note(f"up to {foreign:.0f} requests of others ran beside {concurrency} of ours: numbers are of both")
-        return foreign
+    def _counted(self, before: counters.Scrape, after: counters.Scrape, looks: Looks, ours: int) -> Server | None:
+        if not after:
+            return None
+        found = counters.server(before, after, looks.seen, looks.foreign(ours))
+        if foreign := found.foreign_running_max:
+            self._note(f"up to {foreign:.0f} requests of others ran beside {ours} of ours: numbers are of both")
+        elif (share := counters.cached(found)) > CACHED:
+            self._note(
+                f"{share:.0%} of the prompts came from the prefix cache: first tokens came sooner than they would"
+            )
+        return found
 
     def _cut(self, why: str) -> None:
         self.partial = True

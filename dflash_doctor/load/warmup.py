@@ -10,7 +10,7 @@ from statistics import median
 from dflash_doctor.formats.load import Request, Warmup
 from dflash_doctor.load import pace
 from dflash_doctor.load.battery import Preset, Prompt
-from dflash_doctor.load.client import CHAT, COMPLETIONS, Ask
+from dflash_doctor.load.client import APIS, CHAT, Ask
 from dflash_doctor.load.heard import understood
 from dflash_doctor.load.sending import Sender
 from dflash_doctor.model import Refused
@@ -32,24 +32,33 @@ class Warm:
     notes: tuple[str, ...] = ()
 
 
-async def warm_up(sender: Sender, preset: Preset, prompts: tuple[Prompt, ...], deadline: float, tell: Tell) -> Warm:
-    """Raises Refused when the server does not answer the first requests."""
+async def warm_up(
+    sender: Sender, preset: Preset, prompts: tuple[Prompt, ...], deadline: float, tell: Tell,
+    apis: tuple[str, ...] = APIS,
+) -> Warm:  # fmt: skip
+    """Raises Refused when the server does not answer the first requests in any of the APIs."""
     clock = asyncio.get_running_loop().time
     began = clock()
     until = began + SHARE * preset.seconds
     done: list[Request] = []
     notes: tuple[str, ...] = ()
-    while len(done) < preset.warmups and (clock() < until or not done):
+    steps: list[float] = []
+    while _cold(len(done), steps, preset) and (clock() < until or not done):
         prompt = prompts[len(done) % len(prompts)]
         r = understood(await sender.one(prompt, preset.warmup_tokens, deadline), began)
         if r.status != "ok" and not done:
-            sender, r, notes = await _in_another_form(sender, prompt, preset, r, deadline)
+            forms = _forms(sender.ask, apis, r.error or "")
+            sender, r, notes = await _in_another_form(sender, forms, prompt, preset.warmup_tokens, r, deadline)
         if r.status != "ok":
             raise Refused(f"the first requests fail, so nothing can be measured: {r.error}")
         done.append(r)
-        tell("warm-up", len(done), preset.warmups, 1000 / r.tpot_ms if r.tpot_ms else None)
-    steps = [_step_ms(r) for r in done if r.chunks > 1]
+        steps = [_step_ms(r) for r in done if r.chunks > 1]
+        tell("warm-up", len(done), max(len(done), preset.warmups), 1000 / r.tpot_ms if r.tpot_ms else None)
     return Warm(sender, Warmup(requests=len(done), settled=settled(steps)), pace.of(done), notes)
+
+
+def _cold(done: int, steps: Sequence[float], preset: Preset) -> bool:
+    return done < preset.warmups or (done < preset.most_warmups and not settled(steps))
 
 
 def _step_ms(r: Request) -> float:
@@ -65,25 +74,25 @@ def settled(steps: Sequence[float]) -> bool:
 
 
 async def _in_another_form(
-    sender: Sender, prompt: Prompt, preset: Preset, refused: Request, deadline: float
+    sender: Sender, forms: Sequence[Ask], prompt: Prompt, tokens: int, refused: Request, deadline: float
 ) -> tuple[Sender, Request, tuple[str, ...]]:
     """A server without ignore_eos or without a chat template gets the request in the form that it takes."""
     began = asyncio.get_running_loop().time()
-    for form in _forms(sender.ask, refused.error or ""):
+    for form in forms:
         other = replace(sender, ask=form)
-        r = understood(await other.one(prompt, preset.warmup_tokens, deadline), began)
+        r = understood(await other.one(prompt, tokens, deadline), began)
         if r.status == "ok":
             return other, r, tuple(_differences(form, refused))
     return sender, refused, ()
 
 
-def _forms(ask: Ask, error: str) -> tuple[Ask, ...]:
+def _forms(ask: Ask, apis: tuple[str, ...], error: str) -> Sequence[Ask]:
     """What else to try: nothing when the server did not answer, or wants a key."""
     if not error.startswith(("HTTP", "the server reports an error")) or error.startswith(("HTTP 401", "HTTP 403")):
         return ()
-    plain, text = replace(ask, ignore_eos=False), replace(ask, api=COMPLETIONS)
     missing = error.startswith(("HTTP 404", "HTTP 405"))
-    return (text, replace(text, ignore_eos=False)) if missing else (plain, text, replace(text, ignore_eos=False))
+    there = [api for api in apis if not (missing and api == ask.api)]
+    return [f for api in there for eos in (True, False) if (f := replace(ask, api=api, ignore_eos=eos)) != ask]
 
 
 def _differences(form: Ask, refused: Request) -> list[str]:
