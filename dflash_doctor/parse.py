@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatch
+from itertools import pairwise
 from typing import Any
 
 from dflash_doctor import parsers, settings
@@ -34,7 +35,30 @@ def parse(capture: Capture) -> Snapshot:
                 gaps.append(Gap(name, str(e)))
     if not read:
         raise Unreadable(_nothing(capture, gaps))
-    return _snapshot(capture.name, read, tuple(gaps))
+    return _snapshot(capture.name, _in_sequence(read), tuple(gaps))
+
+
+def _in_sequence(read: list[tuple[str, Facts]]) -> list[tuple[str, Facts]]:
+    """Logs of one server that follow each other in time are its starts: all but the last are earlier ones.
+
+    Logs that overlap are ranks or hosts of one start and stay side by side.
+    """
+    logs = [(span, name, facts) for name, facts in read if name.startswith("server.") and (span := _span(facts))]
+    logs.sort(key=lambda x: x[0])
+    apart = all(a[0][1] < b[0][0] for a, b in pairwise(logs))
+    if len(logs) < 2 or not apart or len({facts.engine for _, _, facts in logs}) > 1:
+        return read
+    *before, (_, last, facts) = logs
+    earlier = tuple(boot for _, _, f in before for boot in (*f.earlier, replace(f, earlier=())))
+    whole = replace(facts, earlier=(*earlier, *facts.earlier))
+    gone = {name for _, name, _ in before}
+    return [(name, whole if name == last else f) for name, f in read if name not in gone]
+
+
+def _span(facts: Facts) -> tuple[float, float] | None:
+    """First and last time that a log tells; None for a file that is no log with times."""
+    times = [t for t in (*(s.time for s in facts.signals), *(i.time for i in facts.intervals)) if t is not None]
+    return (min(times), max(times)) if times else None
 
 
 def text_of(raw: bytes, name: str) -> str:

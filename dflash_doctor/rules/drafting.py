@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from statistics import median
 
@@ -13,6 +14,8 @@ from dflash_doctor.physics import curve, tokens_per_step
 # vocabulary of 100,000 is hardly ever right by chance, while even a badly trained head gets one in ten
 WIRED_WRONGLY = 0.03
 NEVER = 1.05  # tokens per step at which drafting gives nothing
+LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*(?P<k>k)\b|(?:ctx|context|len|input)[-_ ]?(?P<m>\d{3,})", re.I)
+LONG, SHORT = 8000, 2000  # tokens of context; drafters are usually trained up to 2k or 4k
 SERIAL = ("mtp", "eagle", "eagle3", "draft_model", "medusa")  # one pass of the drafter for each position
 
 
@@ -109,3 +112,41 @@ def break_even(d: Drafting) -> str | None:
     return (
         f"speculation pays only while a drafted step costs less than {d.length:.2f} plain ones; turn it off and compare"
     )
+
+
+def decays(c: Comparison) -> tuple[float, float, tuple[Evidence, ...]] | None:
+    """Tokens per step at short and at long contexts where they fall clearly, and fell less when tuned."""
+    now, was = short_and_long(c.now), short_and_long(c.was)
+    if now is None or now[1] > 0.75 * now[0]:
+        return None
+    return None if was is not None and was[1] < 0.85 * was[0] else now
+
+
+def _context(x: Sample) -> float | None:
+    """Tokens of context behind a sample: what the row says, else what its workload's name says (`32k`, `ctx-8000`)."""
+    size = x.conditions.get("input_tokens")
+    if isinstance(size, (int, float)):
+        return float(size)
+    m = LENGTH.search(x.workload or "")
+    if m is None:
+        return None
+    return float(m["m"]) if m["m"] else 1000 * float(m["n"])
+
+
+def short_and_long(s: Snapshot | None) -> tuple[float, float, tuple[Evidence, ...]] | None:
+    """Median acceptance length at short and at long contexts, from single-request intervals or from load rows."""
+    if s is None:
+        return None
+    rows = [
+        (i.context_tokens, i.accept_length, i)
+        for i in s.intervals
+        if i.context_tokens and i.accept_length and i.running == 1
+    ]
+    short = [a for n, a, _ in rows if n < SHORT]
+    long = [a for n, a, _ in rows if n > LONG]
+    lines = tuple(Evidence("server.log", i.text, i.line) for n, _, i in rows if n > LONG and i.text)[:2]
+    for x in s.samples:
+        size = _context(x)
+        if x.metric == "accept_length" and size is not None:
+            (short if size < SHORT else long if size > LONG else []).append(x.value)
+    return (float(median(short)), float(median(long)), lines) if short and long else None

@@ -63,8 +63,22 @@ def speed_by_batch(s: Snapshot) -> dict[int, float]:
     }
 
 
+def measured(s: Snapshot) -> dict[str, dict[int, float]]:
+    """Output speed by requests at once, workload by workload, as a client measured it."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for x in s.samples:
+        if x.metric == "output_tok_s" and x.workload and x.prompt is None and x.concurrency:
+            found.setdefault(x.workload, {}).setdefault(round(x.concurrency), []).append(x.value)
+    return {w: {n: float(median(v)) for n, v in sorted(rows.items())} for w, rows in found.items()}
+
+
 def cliff(s: Snapshot) -> tuple[int, int, float] | None:
     """The sharpest fall of the engine's whole speed as more requests run: (below, above, factor), under 0.85 only."""
-    speeds = sorted(speed_by_batch(s).items())
+    sides = [_cliff(speeds) for speeds in (speed_by_batch(s), *measured(s).values())]
+    return min((f for f in sides if f is not None), key=lambda f: f[2], default=None)
+
+
+def _cliff(by_batch: dict[int, float]) -> tuple[int, int, float] | None:
+    speeds = sorted(by_batch.items())
     falls = [(a, b, sb / sa) for (a, sa), (b, sb) in pairwise(speeds) if sb < 0.85 * sa]
     return min(falls, key=lambda f: f[2]) if falls else None

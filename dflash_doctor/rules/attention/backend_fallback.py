@@ -31,6 +31,8 @@ KEYS = ("attention.backend", "attention.prefill_backend", "attention.decode_back
 
 
 def check(c: Comparison) -> Finding | None:
+    if c.drift("attention.draft_backend") and not c.drift(*KEYS):
+        return None  # the drafter's backend has a name of its own
     refused = _refused(c)
     said = distinct([*new_about(c, "attention_backend_fallback"), *new(c, "attn.fallback", "attn.fa_fallback")])
     if refused is None and not said:

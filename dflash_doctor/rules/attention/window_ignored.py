@@ -26,11 +26,11 @@ import re
 
 from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Signal, Snapshot
 from dflash_doctor.physics import STEP, TOKENS
-from dflash_doctor.rules.drafting import acceptance
+from dflash_doctor.rules.drafting import acceptance, decays, fell
 from dflash_doctor.rules.seen import new, proof, proofs
 
 WINDOW = re.compile(r"(?:n_swa|sliding[_ ]window|window[_ ]size|swa_window)\s*[=:]\s*(?P<size>\d+|None|null)", re.I)
-KEYS = ("attention.window", "kv.hybrid", "other.disable_sliding_window", "spec.draft_window")
+KEYS = ("attention.sliding_window", "kv.hybrid_swa", "spec.draft_window")
 
 
 def check(c: Comparison) -> Finding | None:
@@ -44,12 +44,13 @@ def check(c: Comparison) -> Finding | None:
     ]
     if not ignored and not drifted and not lost:
         return None
+    shorter = decays(c) is not None or fell(c)
     return Finding(
         cause="",
         summary="an attention window that the tuned server had is not in force"
         + (f" (it was {max(was)} tokens)" if lost else "")
         + "; acceptance or speed falls once the context passes it",
-        confidence=0.8 if lost else 0.6 if ignored and c.was else 0.45,
+        confidence=0.85 if drifted and shorter else 0.8 if lost else 0.6 if (ignored and c.was) or drifted else 0.45,
         severity="warning",
         evidence=(*lost, *proofs(ignored), *proof(*drifted), *acceptance(c.now)),
         effects=("spec.acceptance_collapse", "spec.acceptance_decays_with_context"),

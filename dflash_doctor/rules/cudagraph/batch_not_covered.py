@@ -26,7 +26,7 @@ from dataclasses import replace
 
 from dflash_doctor.model import Comparison, Evidence, Finding, Interval
 from dflash_doctor.physics import STEP
-from dflash_doctor.rules.graphs import batches, cliff, covered, sizes, tokens_per_request
+from dflash_doctor.rules.graphs import batches, cliff, covered, measured, sizes, tokens_per_request
 from dflash_doctor.rules.seen import new, proof
 
 
@@ -36,7 +36,8 @@ def check(c: Comparison) -> Finding | None:
     running = batches(c.now)
     eager = _eager_at_large(running)
     top = covered(c.now)
-    above = [n for n in running if top is not None and n > top]
+    asked = {n for rows in measured(c.now).values() for n in rows}
+    above = [n for n in {*running, *asked} if top is not None and n > top]
     tuned_top = covered(c.was) if c.was else None
     if eager is not None and not _eager_before(c, eager):
         return _finding(
@@ -52,7 +53,7 @@ def check(c: Comparison) -> Finding | None:
         words += f" (each puts {tokens_per_request(c.now)} tokens into a verify step)"
     if at_edge and fall is not None:
         words += f"; the engine's speed falls to {fall[2]:.0%} from {fall[0]} to {fall[1]} running"
-    return replace(_finding(c, confidence, words, running[max(above)]), proven=at_edge)
+    return replace(_finding(c, confidence, words, running.get(max(above), [])), proven=at_edge)
 
 
 def _eager_at_large(running: dict[int, list[Interval]]) -> int | None:

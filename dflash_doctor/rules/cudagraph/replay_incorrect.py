@@ -33,8 +33,10 @@ def check(c: Comparison) -> Finding | None:
     stronger = [
         d for d in c.drift("cudagraph.mode") if d.was and d.now and _stronger(str(d.was.value), str(d.now.value))
     ]
-    if c.was is None or not stronger:
+    if c.was is None:
         return None
+    if not stronger:
+        return _eager_was_the_test(c)
     dead = now.on and now.useless and (drafting(c.was).length or 1) > 1.3
     other = c.drift("engine.version", "model.*", "spec.*", "kv.dtype")
     lower = fell(c) and not other
@@ -51,6 +53,27 @@ def check(c: Comparison) -> Finding | None:
         effects=("spec.acceptance_collapse", "spec.drafter_target_mismatch"),
         next_steps=("start once with --enforce-eager and compare acceptance", "then report it with both logs"),
         touches=(TOKENS,),
+    )
+
+
+def _eager_was_the_test(c: Comparison) -> Finding | None:
+    """The start before this one had graphs and dead drafts; this one is eager and its drafts are accepted."""
+    if c.was is None or c.now.value("cudagraph.mode") != "none" or not same_drafter(c):
+        return None
+    now, was = drafting(c.now), drafting(c.was)
+    if not (was.on and was.useless and (now.length or 1.0) > 1.3):
+        return None
+    return Finding(
+        cause="",
+        summary=f"in eager mode drafts keep {shown(now)}; "
+        f"with graphs on, one start before, they kept {was.length or 1:.2f}",
+        confidence=0.8,
+        severity="critical",
+        evidence=(*acceptance(c.now), *acceptance(c.was), *proof(*c.drift("cudagraph.mode"))),
+        effects=("spec.acceptance_collapse", "spec.drafter_target_mismatch"),
+        next_steps=("run the drafter or the server eagerly until it is fixed", "report it with both logs"),
+        touches=(TOKENS,),
+        proven=True,
     )
 
 

@@ -75,13 +75,15 @@ def _never_hits(c: Comparison) -> Finding | None:
     if c.was is not None and asked(c.was) and (hit_rate(c.was) or 0.0) <= NOTHING:
         return None
     drafting = c.now.value("spec.method") not in (None, "none")
+    # prompts of a benchmark share nothing and never hit; hybrid models with a drafter may not be able to
+    hybrid = c.now.find("prefix.mamba_mode", "attn.kv_layers_mixed", "attn.block_size")
     return Finding(
         cause="",
         summary=f"the prefix cache never hits: {rate:.1%} of {queries:,.0f} prompt tokens"
         + (", with speculation on" if drafting else ""),
-        confidence=0.7 if drafting else 0.5,
+        confidence=0.7 if c.was is not None or (drafting and hybrid) else 0.4,
         severity="warning",
-        evidence=(*cache_lines(c.now), *proof(c.now.settings.get("sched.prefix_cache"))),
+        evidence=(*cache_lines(c.now), *proofs(hybrid[:1]), *proof(c.now.settings.get("sched.prefix_cache"))),
         next_steps=(
             "send one long prompt three times and compare the times to the first token",
             "try once with speculation off",

@@ -20,24 +20,17 @@ own (`attention.window_ignored`).
 
 from __future__ import annotations
 
-import re
-from statistics import median
-
-from dflash_doctor.model import Comparison, Evidence, Finding, Sample, Snapshot
+from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import TOKENS
-
-LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*(?P<k>k)\b|(?:ctx|context|len|input)[-_ ]?(?P<m>\d{3,})", re.I)
-LONG, SHORT = 8000, 2000  # tokens of context; drafters are usually trained up to 2k or 4k
+from dflash_doctor.rules.drafting import LONG, SHORT, decays, short_and_long
 
 
 def check(c: Comparison) -> Finding | None:
-    now = _short_and_long(c.now)
-    if now is None or now[1] > 0.75 * now[0]:
+    fallen = decays(c)
+    if fallen is None:
         return None
-    was = _short_and_long(c.was) if c.was else None
-    if was is not None and was[1] < 0.85 * was[0]:
-        return None
-    short, long, lines = now
+    short, long, lines = fallen
+    was = short_and_long(c.was)
     return Finding(
         cause="",
         summary=f"tokens per step fall from {short:.2f} under {SHORT:,} tokens of context to {long:.2f} above {LONG:,}",
@@ -51,33 +44,3 @@ def check(c: Comparison) -> Finding | None:
         ),
         touches=(TOKENS,),
     )
-
-
-def _context(x: Sample) -> float | None:
-    """Tokens of context behind a sample: what the row says, else what its workload's name says (`32k`, `ctx-8000`)."""
-    size = x.conditions.get("input_tokens")
-    if isinstance(size, (int, float)):
-        return float(size)
-    m = LENGTH.search(x.workload or "")
-    if m is None:
-        return None
-    return float(m["m"]) if m["m"] else 1000 * float(m["n"])
-
-
-def _short_and_long(s: Snapshot | None) -> tuple[float, float, tuple[Evidence, ...]] | None:
-    """Median acceptance length at short and at long contexts, from single-request intervals or from load rows."""
-    if s is None:
-        return None
-    rows = [
-        (i.context_tokens, i.accept_length, i)
-        for i in s.intervals
-        if i.context_tokens and i.accept_length and i.running == 1
-    ]
-    short = [a for n, a, _ in rows if n < SHORT]
-    long = [a for n, a, _ in rows if n > LONG]
-    lines = tuple(Evidence("server.log", i.text, i.line) for n, _, i in rows if n > LONG and i.text)[:2]
-    for x in s.samples:
-        size = _context(x)
-        if x.metric == "accept_length" and size is not None:
-            (short if size < SHORT else long if size > LONG else []).append(x.value)
-    return (float(median(short)), float(median(long)), lines) if short and long else None
