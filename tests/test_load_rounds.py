@@ -1,11 +1,9 @@
-"""The load as a whole against servers made of a function, over a clock that jumps: no socket, no waiting."""
+"""The load as a whole over a clock that jumps: what is measured, how long it takes, how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 
-import httpx
 import pytest
 
 from dflash_doctor.formats.load import LoadFile
@@ -14,109 +12,10 @@ from dflash_doctor.load.battery import Preset
 from dflash_doctor.load.ctrl_c import Stop
 from dflash_doctor.load.pace import Pace, tokens_that_fit
 from dflash_doctor.load.rounds import measure
-from dflash_doctor.load.rounds import run as start
 from dflash_doctor.load.warmup import settled
 from dflash_doctor.load.watching import Self
-from dflash_doctor.model import Refused
+from tests.load_server import Server, loaded
 from tests.still_clock import run
-
-STREAM = {"content-type": "text/event-stream"}
-
-
-class Server(httpx.AsyncBaseTransport):
-    """Streams `per_step` tokens every `step_s`; more requests at once make no step slower."""
-
-    def __init__(self, ttft_s=0.1, step_s=0.02, per_step=2, **odd):
-        self.ttft_s, self.step_s, self.per_step = ttft_s, step_s, per_step
-        self.foreign = odd.get("foreign", lambda now: 0)
-        self.metrics = odd.get("metrics", True)
-        self.models = odd.get("models", (200, b'{"data": [{"id": "m"}]}'))
-        self.refuses = odd.get("refuses", lambda body, path, n: None)
-        self.more = lambda: ""  # lines of /metrics
-        self.silent = odd.get("silent", ())  # paths that are accepted and never answered
-        self.asked, self.running, self.most, self.steps, self.made, self.left = [], 0, 0, 0, 0, 0
-
-    async def handle_async_request(self, request):
-        path = request.url.path
-        if path in self.silent:
-            await asyncio.sleep(10_000)
-        if path == "/v1/models":
-            status, body = self.models
-            return httpx.Response(status, content=body)
-        if path == "/metrics":
-            return httpx.Response(200, text=self.counted()) if self.metrics else httpx.Response(404)
-        body = json.loads(request.content)
-        self.asked.append((path, body))
-        if refusal := self.refuses(body, path, len(self.asked)):
-            status, why = refusal
-            return httpx.Response(status, stream=httpx.ByteStream(json.dumps({"error": {"message": why}}).encode()))
-        return httpx.Response(200, headers=STREAM, stream=Answer(self, path, asked_tokens(body)))
-
-    def counted(self):
-        now = asyncio.get_running_loop().time()
-        return (
-            f'vllm:num_requests_running{{engine="0"}} {self.running + self.foreign(now)}\n'
-            f'vllm:num_requests_waiting{{engine="0"}} 0\n'
-            f"vllm:spec_decode_num_drafts_total {self.steps}\n"
-            f"vllm:spec_decode_num_accepted_tokens_total {self.steps * (self.per_step - 1)}\n"
-            f"vllm:generation_tokens_total {self.made}\n"
-        ) + self.more()
-
-
-def asked_tokens(body):
-    return body.get("max_tokens") or body["sampling_params"]["max_new_tokens"]
-
-
-class Answer(httpx.AsyncByteStream):
-    def __init__(self, server, path, tokens):
-        self.server, self.path, self.tokens, self.ended = server, path, tokens, False
-        server.running += 1
-        server.most = max(server.most, server.running)
-
-    async def __aiter__(self):
-        s, given = self.server, 0
-        while given < self.tokens:
-            await asyncio.sleep(s.step_s if given else s.ttft_s)
-            n = min(s.per_step, self.tokens - given) if given else 1
-            given += n
-            s.made += n
-            s.steps += given > 1
-            text, finish = "tok " * n, "length" if given == self.tokens else None
-            piece = {"delta": {"content": text}} if "chat" in self.path else {"text": text}
-            if self.path == "/generate":
-                meta = {"completion_tokens": given, "finish_reason": finish and {"type": finish}}
-                yield b"data: " + json.dumps({"text": text, "meta_info": meta}).encode() + b"\n\n"
-                continue
-            yield b"data: " + json.dumps({"choices": [{**piece, "finish_reason": finish}]}).encode() + b"\n\n"
-        counts = {"prompt_tokens": 50, "completion_tokens": given}
-        self.ended = True
-        yield b"data: " + json.dumps({"choices": [], "usage": counts}).encode() + b"\n\ndata: [DONE]\n\n"
-
-    async def aclose(self):
-        self.server.running -= 1
-        self.server.left += not self.ended
-
-
-def loaded(server, name="quick", **how):
-    """(the file, seconds it took) for a load on this server."""
-
-    async def timed():
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        chosen = name if isinstance(name, Preset) else preset(name)
-        try:
-            return await measure("http://gpu7:8000", chosen, transport=server, **how), clock() - began
-        except Refused as e:
-            e.seconds = clock() - began
-            raise
-
-    return run(timed())
-
-
-def refusal(server, **how):
-    with pytest.raises(Refused) as e:
-        loaded(server, **how)
-    return str(e.value), e.value.seconds
 
 
 def test_the_battery_goes_through_at_every_concurrency():
@@ -233,122 +132,6 @@ def test_a_server_that_becomes_slow_is_cut_off_at_the_cap():
     assert "the time was up after 7 of 8 prompts, 1 at once" in file.notes
 
 
-# -- who else is there ------------------------------------------------------------------------------------------------
-
-
-def test_a_busy_server_is_left_alone():
-    server = Server(foreign=lambda now: 3)
-    why, seconds = refusal(server)
-    assert why.startswith("3 other requests are running") and "--busy-ok" in why
-    assert server.asked == [] and seconds < 1
-
-
-def test_a_busy_server_is_loaded_when_that_is_wanted_and_the_file_says_so():
-    file, _ = loaded(Server(foreign=lambda now: 1), allowed=None)
-    assert "1 other request is running when the load began" in file.notes
-    assert [r.server.foreign_running_max for r in file.rounds] == [1, 1]
-
-
-def test_a_few_requests_of_others_may_be_allowed():
-    assert len(loaded(Server(foreign=lambda now: 1), allowed=1)[0].rounds) == 2
-    assert "2 other requests are running" in refusal(Server(foreign=lambda now: 2), allowed=1)[0]
-
-
-def test_requests_of_others_that_come_meanwhile_are_seen():
-    file, _ = loaded(Server(foreign=lambda now: 4 if 6 < now < 9 else 0))
-    assert max(r.server.foreign_running_max for r in file.rounds) == 4
-    assert any(n.startswith("up to 4 requests of others ran beside") for n in file.notes)
-
-
-def test_a_server_without_metrics_is_measured_without_them():
-    file, _ = loaded(Server(metrics=False))
-    assert all(r.server is None for r in file.rounds) and len(file.rounds) == 2
-    assert file.notes == ["the server exports no metrics: whether others use it meanwhile is not known"]
-
-
-# -- servers of every kind --------------------------------------------------------------------------------------------
-
-
-def test_a_server_without_ignore_eos_is_asked_without():
-    server = Server(refuses=lambda body, path, n: (400, "unknown field ignore_eos") if "ignore_eos" in body else None)
-    file, _ = loaded(server)
-    assert file.api == "/v1/chat/completions" and len(file.rounds) == 2
-    assert file.notes == ["the server does not take ignore_eos: answers end when they end"]
-
-
-@pytest.mark.parametrize("status", [400, 404])
-def test_a_server_without_a_chat_template_gets_completions(status):
-    server = Server(refuses=lambda body, path, n: (status, "no chat template") if "chat" in path else None)
-    file, _ = loaded(server)
-    assert file.api == "/v1/completions" and len(file.rounds) == 2
-    assert server.asked[-1][1]["ignore_eos"] is True
-    assert file.notes[0].startswith(f"requests go to /v1/completions, without a chat template (HTTP {status}")
-    assert len([p for p, _ in server.asked if "chat" in p]) <= 2
-
-
-def test_an_sglang_server_that_has_only_its_own_api_is_asked_so():
-    server = Server(refuses=lambda body, path, n: (404, "Not Found") if path.startswith("/v1") else None)
-    file, _ = loaded(server)
-    assert file.api == "/generate" and [len(r.requests) for r in file.rounds] == [8, 8]
-    assert {r.output_tokens for r in file.rounds[0].requests} == {file.rounds[0].max_tokens}
-
-
-def test_an_api_that_was_asked_for_is_the_only_one_tried():
-    server = Server(refuses=lambda body, path, n: (400, "no") if path == "/v1/completions" else None)
-    assert refusal(server, apis=("/v1/completions",))[0].endswith('HTTP 400: {"error": {"message": "no"}}')
-    assert {path for path, _ in server.asked} == {"/v1/completions"}
-    assert loaded(Server(), apis=("/v1/completions",))[0].api == "/v1/completions"
-    with pytest.raises(Refused, match="--api /chat is not known; it is one of /v1/chat/completions"):
-        start("http://gpu7:8000", api="/chat")
-
-
-def test_a_server_that_refuses_every_form_is_quoted():
-    why, seconds = refusal(Server(refuses=lambda body, path, n: (400, "max_tokens is too many")))
-    assert why.startswith("the first requests fail, so nothing can be measured: HTTP 400")
-    assert "max_tokens is too many" in why and seconds < 1
-
-
-def test_a_wanted_key_is_not_tried_around():
-    server = Server(refuses=lambda body, path, n: (401, "Unauthorized"))
-    assert "HTTP 401" in refusal(server)[0] and len(server.asked) == 1
-    why, _ = refusal(Server(models=(401, b"")))
-    assert why == "http://gpu7:8000/v1/models answers 401; give the key with --api-key-env or --api-key-file"
-
-
-def test_a_key_that_cannot_be_sent_is_not_shown():
-    why, _ = refusal(Server(), api_key="se\ncret")
-    assert why == "the API key has characters that cannot be sent in a header"
-
-
-@pytest.mark.parametrize(
-    "body", [b'{"data": []}', b"<html>hello</html>", b"[]", b'{"data": [{}]}', b"\xff", b"[" * 10**5]
-)
-def test_a_server_that_names_no_model_is_no_engine(body):
-    assert refusal(Server(models=(200, body)))[0].endswith("names no model: is this a vLLM or SGLang server?")
-
-
-def test_a_server_that_accepts_and_never_answers_ends_within_the_cap():
-    why, seconds = refusal(Server(silent=("/v1/models",)))
-    assert "no answer to /v1/models within 5 s" in why and seconds < 6
-    why, seconds = refusal(Server(silent=("/v1/chat/completions",)))
-    assert why == "the first requests fail, so nothing can be measured: the time was up" and seconds <= 31
-
-
-def test_metrics_that_never_come_do_not_hold_up_the_rounds():
-    file, seconds = loaded(Server(silent=("/metrics",)))
-    assert len(file.rounds) == 2 and seconds <= 30 + 6 and file.rounds[0].server is None
-
-
-def test_nobody_listening_is_said():
-    def refused(request):
-        raise httpx.ConnectError("All connection attempts failed")
-
-    assert (
-        refusal(httpx.MockTransport(refused))[0]
-        == "nothing answers at http://gpu7:8000: All connection attempts failed"
-    )
-
-
 def test_a_server_that_dies_in_the_middle_leaves_what_was_measured():
     server = Server(refuses=lambda body, path, n: (503, "engine dead") if n > 12 else None)
     file, _ = loaded(server)
@@ -402,9 +185,7 @@ def test_a_load_that_is_stopped_keeps_what_was_measured():
     (x,) = file.rounds
     *well, last = x.requests
     assert {r.status for r in well} == {"ok"} and (last.status, last.error) == ("cancelled", "stopped by Ctrl-C")
-    assert file.partial and file.notes == [
-        f"stopped by Ctrl-C after {len(well)} of 8 prompts, 1 at once", "stopped by Ctrl-C before 2 at once",
-    ]  # fmt: skip
+    assert file.partial and file.notes == [f"stopped by Ctrl-C after {len(well)} of 8 prompts, 1 at once"]
 
 
 def test_a_load_that_is_stopped_late_keeps_the_round_before_whole():

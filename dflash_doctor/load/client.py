@@ -1,6 +1,9 @@
 """One streaming request: send, stamp every piece that comes, understand it afterwards.
 
 What the pieces say is read when the round is over (heard.py): reading it meanwhile would delay the stamps of others.
+Measured against an exact schedule on two shared cores: 1 to 16 streams of 200 pieces a second give TTFT within 0.1 to
+1.4 ms and TPOT within 0.05 %. httpx takes 0.1 to 0.6 ms of a core for each piece, the less the more come at once (the
+reading afterwards takes 0.01 ms): 32 such streams fill 0.8 of a core, and from there on stamps are late.
 """
 
 from __future__ import annotations

@@ -143,7 +143,8 @@ class _Load:
         rounds: list[Round] = []
         for i, turn in enumerate(turns):
             if self.stop.asked:
-                self._cut(f"{WORD} before {turn}")
+                if not self.partial:  # the round before was whole
+                    self._cut(f"{WORD} before {turn}")
                 break
             left = self.deadline - self.clock()
             share = planned[i] / sum(planned[i:])
