@@ -51,11 +51,13 @@ def capture(
 
     kept = baselines.Store(store)
     kept.check_name(name, replace=replace, reason=reason)  # before the host is put under load
+    host = host_of(target, How(ssh_config=ssh_config))
+    if load is None and host.kind != "capture":
+        load = True  # without numbers there is nothing to hold a later day against; --no-load says otherwise
     how = How(
         load=load, preset=preset, busy_ok=busy_ok, engine_port=engine_port, accept_new_host_key=accept_new_host_key,
         api_key_env=api_key_env, api_key_file=api_key_file, ssh_config=ssh_config, log=log,
     )  # fmt: skip
-    host = host_of(target, how)
     said = parse.parse(capture_of(host, how))
     if said.served is False:
         raise Refused(f"{host.target} does not serve (see `dflash-doctor diagnose {target}`): that is nothing to bless")

@@ -18,7 +18,7 @@ from dflash_doctor.model import Capture, Gap, Host, Refused
 class How:
     """What the user said about the look."""
 
-    load: bool | None = None  # None: on for live targets
+    load: bool | None = None  # None: on for live targets; where it cannot be measured now the rest is still looked at
     preset: str = "quick"
     busy_ok: bool = False
     engine_port: int | None = None
@@ -68,14 +68,19 @@ def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watch
     if isinstance(end, Gap):
         return None, end
     watch.phase("load rounds")
-    with _sampled(session):
-        measured = load.run(
-            end.url,
-            preset_name=how.preset,
-            api_key=key,
-            busy_ok=how.busy_ok,
-            on_progress=watch.load,
-        )
+    try:
+        with _sampled(session):
+            measured = load.run(
+                end.url,
+                preset_name=how.preset,
+                api_key=key,
+                busy_ok=how.busy_ok,
+                on_progress=watch.load,
+            )
+    except load.NotNow as e:
+        if how.load:
+            raise
+        return None, Gap("load", str(e))
     return measured.model_dump_json(by_alias=True, indent=1).encode(), None
 
 

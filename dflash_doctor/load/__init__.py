@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from dflash_doctor.load.asking import NotNow
 from dflash_doctor.load.battery import preset, workload
 from dflash_doctor.load.rounds import Progress, run
 
-__all__ = ["Progress", "preset", "run", "workload"]
+__all__ = ["NotNow", "Progress", "preset", "run", "workload"]

@@ -15,6 +15,11 @@ ANSWER_S = 5.0  # for a page that a server has at hand
 MOST_BYTES = 16 << 20  # of one page; /metrics of a large server has 0.3 MB
 SETTLE_S, SETTLE_LOOKS = 0.1, 5  # the counters of the last step follow its tokens
 
+
+class NotNow(Refused):
+    """The server is busy, silent or failing: no load can be measured on it now, though it can still be looked at."""
+
+
 Look = Callable[[], Awaitable[counters.Scrape]]
 
 
@@ -42,14 +47,14 @@ async def model(client: httpx.AsyncClient) -> str:
     try:
         status, body = await page(client, "/v1/models")
     except httpx.HTTPError as e:
-        raise Refused(f"nothing answers at {url}: {e or type(e).__name__}") from e
+        raise NotNow(f"nothing answers at {url}: {e or type(e).__name__}") from e
     if status != 200:
         hint = "; give the key with --api-key-env or --api-key-file" if status in (401, 403) else ""
-        raise Refused(f"{url}/v1/models answers {status}{hint}")
+        raise NotNow(f"{url}/v1/models answers {status}{hint}")
     try:
         return str(json.loads(body)["data"][0]["id"])
     except (ValueError, KeyError, IndexError, TypeError, RecursionError) as e:
-        raise Refused(f"{url}/v1/models names no model: is this a vLLM or SGLang server?") from e
+        raise NotNow(f"{url}/v1/models names no model: is this a vLLM or SGLang server?") from e
 
 
 async def scrape(client: httpx.AsyncClient) -> counters.Scrape:
@@ -82,7 +87,7 @@ def busy(seen: counters.Scrape, allowed: int | None) -> str | None:
     many = f"{others:.0f} other request{'s are' if others > 1 else ' is'} running"
     if allowed is None or others <= allowed:
         return f"{many} when the load began"
-    raise Refused(
+    raise NotNow(
         f"{many}; a load now would slow them and be slowed by them. "
         "Come back when they are done, or say --busy-ok (or --no-load)"
     )

@@ -58,7 +58,7 @@ def run(
     api: str | None = None,
     on_progress: Report | None = None,
 ) -> LoadFile:
-    """Put the server at `url` under the preset's load. Raises Refused when it cannot be, or is busy with others.
+    """Put the server at `url` under the preset's load. Raises NotNow when it is busy or fails, Refused for bad usage.
 
     Ctrl-C ends the requests, on the server too, and keeps what was measured; with nothing measured it is what it is.
     """

@@ -9,11 +9,11 @@ from statistics import median
 
 from dflash_doctor.formats.load import Request, Warmup
 from dflash_doctor.load import pace
+from dflash_doctor.load.asking import NotNow
 from dflash_doctor.load.battery import Preset, Prompt
 from dflash_doctor.load.client import APIS, CHAT, Ask
 from dflash_doctor.load.heard import understood
 from dflash_doctor.load.sending import Sender
-from dflash_doctor.model import Refused
 
 SHARE = 0.25  # of the seconds
 SETTLED = 0.02  # two successive step-time medians agree within this
@@ -36,7 +36,7 @@ async def warm_up(
     sender: Sender, preset: Preset, prompts: tuple[Prompt, ...], deadline: float, tell: Tell,
     apis: tuple[str, ...] = APIS,
 ) -> Warm:  # fmt: skip
-    """Raises Refused when the server does not answer the first requests in any of the APIs."""
+    """Raises NotNow when the server does not answer the first requests in any of the APIs."""
     clock = asyncio.get_running_loop().time
     began = clock()
     until = began + SHARE * preset.seconds
@@ -50,7 +50,7 @@ async def warm_up(
             forms = _forms(sender.ask, apis, r.error or "")
             sender, r, notes = await _in_another_form(sender, forms, prompt, preset.warmup_tokens, r, deadline)
         if r.status != "ok":
-            raise Refused(f"the first requests fail, so nothing can be measured: {r.error}")
+            raise NotNow(f"the first requests fail, so nothing can be measured: {r.error}")
         done.append(r)
         steps = [_step_ms(r) for r in done if r.chunks > 1]
         tell("warm-up", len(done), max(len(done), preset.warmups), 1000 / r.tpot_ms if r.tpot_ms else None)

@@ -115,7 +115,7 @@ def _time(iso: str) -> str:
 
 def engine(s: Snapshot) -> str:
     """`vLLM 0.20.1`."""
-    return plain(f"{ENGINES.get(s.engine or '', s.engine or '')} {s.version or ''}")
+    return plain(f"{ENGINES.get(s.engine or '', s.engine or '')} {s.version or ''}".strip())
 
 
 def _conditions(slow: Slowdown | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,8 +14,10 @@ from statistics import median
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from dflash_doctor import load
+from dflash_doctor.cli import app
 from dflash_doctor.load import asking, counters, rounds
 from dflash_doctor.load.battery import Preset
 from dflash_doctor.model import Refused
@@ -115,6 +118,19 @@ def test_other_peoples_requests_are_told_of(measured):
         file = measured(host.url, preset(concurrency=(1,), tokens=96), busy_ok=True)
     assert file.rounds[0].server.foreign_running_max == 3
     assert any("requests of others ran beside 1 of ours" in n for n in file.notes)
+
+
+def test_a_busy_server_is_still_diagnosed_but_no_baseline(tmp_path):
+    busy = scenarios.vary(scenarios.load("a6000-tuned"), traffic={"concurrency": 3, "output_tokens": 4000})
+    with SimulatedHost(busy) as host:
+        wait_for_others(host.url, 3)
+        store = ["--store", str(tmp_path)]
+        seen = CliRunner().invoke(app, ["diagnose", host.url, "--format", "json", *store])
+        assert "3 other requests are running" in str(json.loads(seen.stdout)["gaps"])
+        refused = CliRunner().invoke(app, ["diagnose", host.url, "--load", *store])
+        kept = CliRunner().invoke(app, ["baseline", "capture", host.url, "--name", "x", "--why", "test", *store])
+    assert refused.exit_code == kept.exit_code == 2
+    assert "3 other requests are running" in kept.stderr and not list(tmp_path.iterdir())
 
 
 def test_a_server_that_accepts_and_never_answers_is_given_up(monkeypatch):
