@@ -53,7 +53,7 @@ import threading
 import types
 
 # in this order: a module may import only those before it
-MODULES = ("hide", "ask", "wire", "ports", "engines", "logtext", "logs", "model", "smi", "nvml", "gpu", "machine", "visit")
+MODULES = ("hide", "ask", "wire", "ports", "engines", "logtext", "logs", "model", "smi", "nvml", "beyond", "gpu", "machine", "visit")
 
 
 def take_modules(sources):

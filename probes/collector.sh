@@ -159,7 +159,7 @@ if has nvidia-smi; then
     if smi "--query-gpu=$reasons" --format=csv,noheader >/dev/null; then fields=$fields,$reasons; break; fi
   done
   sample false
-  smi topo -m | put topology.txt
+  { smi topo -m; echo; smi topo -p2p r; } | put topology.txt
   smi -q -x | put nvidia-smi.xml
 else gap gpu "nvidia-smi: not found on this host"; fi
 

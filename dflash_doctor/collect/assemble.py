@@ -54,7 +54,7 @@ def gpu_json(about: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> 
     for sample in samples:
         gpus = [{**fixed.get(g.get("index"), {}), **g} for g in sample.get("gpus") or () if isinstance(g, dict)]
         rows.append({"t": sample.get("t"), "load": sample.get("load"), "gpus": gpus})
-    head = {k: about[k] for k in ("driver_version", "source") if about.get(k)}
+    head = {k: about[k] for k in ("driver_version", "cuda_version", "source", "mig_devices") if about.get(k)}
     return {**head, "samples": rows}
 
 

@@ -128,7 +128,7 @@ def _asked(q: Mapping[str, Any]) -> list[str]:
     lines = [str(t) for t in q.get("touches") or ()]
     if q.get("read"):
         lines.append(f"the file {q['read']}")
-    for command in (q.get("run"), q.get("otherwise")):
+    for command in (q.get("run"), *(q.get("also") or ()), q.get("otherwise")):
         if command:
             lines.append("runs " + " ".join(command))
     urls = q.get("url") or ()

@@ -3,9 +3,10 @@
 import threading
 import time
 
-from guest import nvml, smi
+from guest import beyond, nvml, smi
 from guest.ask import Failed
 
+RARE = 5.0  # seconds between two looks at what takes many questions, links above all
 MOST = 240  # samples of one visit; from then on every second one is left out
 
 
@@ -14,9 +15,11 @@ class Gpus:
 
     def __init__(self, ground, source, name_of, question):
         why = []
+        self._beyond = None
         if ground.real:
             try:
                 self._reader = nvml.Nvml(nvml.load(source), name_of)
+                self._beyond = beyond.Beyond(self._reader)
                 return
             except Failed as e:
                 why.append(str(e))
@@ -28,18 +31,29 @@ class Gpus:
     def about(self):
         """What does not change: driver, names, limits of the cards."""
         reader = self._reader
-        return {"driver_version": reader.driver_version, "source": reader.source, "gpus": reader.fixed}
+        told = {
+            "driver_version": reader.driver_version,
+            "cuda_version": reader.cuda_version,
+            "source": reader.source,
+            "mig_devices": (self._beyond or reader).slices(),
+        }
+        return dict({k: v for k, v in told.items() if v}, gpus=reader.fixed)
 
     @property
     def source(self):
         return self._reader.source
 
-    def sample(self, load, links=False):
-        """One reading of every card, stamped with the host's clock."""
-        taken = {"t": round(time.time(), 3), "load": load, "gpus": self._reader.live()}
-        if links and self._reader.source == "nvml":
-            for index, values in self._reader.links().items():
-                taken["gpus"][index]["nvml"] = values
+    def sample(self, load, rare=False):
+        """One reading of every card, stamped with the host's clock; `rare` asks for what takes many questions too."""
+        taken = {"t": round(time.time(), 3), "load": load, "gpus": self._reader.live(rare)}
+        if rare and self._beyond is not None:
+            values, shares = self._beyond.values(), self._beyond.shares()
+            for card in taken["gpus"]:
+                card["nvml"] = values[card["index"]]
+                for process in card["processes"] if isinstance(card["processes"], list) else ():
+                    share = shares.get(card["index"], {}).get(process["pid"])
+                    if share is not None:
+                        process["sm"] = share
         return taken
 
 
@@ -73,9 +87,13 @@ class Sampler:
 
     def _run(self):
         due = time.monotonic()
+        rare = due + RARE / 2  # not at once: links and clocks need a moment to wake
         while not self._halt.is_set():
+            now_rare = due >= rare
+            if now_rare:
+                rare = due + RARE
             try:
-                self._wire.say({"sample": self._gpus.sample(True)})
+                self._wire.say({"sample": self._gpus.sample(True, now_rare)})
             except Failed as e:
                 self._wire.gap("gpu under load", str(e))
                 return

@@ -165,7 +165,7 @@ class Visit:
             elif question.get("url"):
                 answers = self.ask_url(question)
             elif question.get("run"):
-                answers = [(question["file"], self.ask_run(question["run"], question))]
+                answers = [(question["file"], self.ask_run(question["run"], question) + self.behind(question))]
             else:
                 pid = self.engine.pid if self.engine else 0
                 path = question["read"].replace("{pid}", str(pid))
@@ -177,7 +177,10 @@ class Visit:
         self.guarded(question["name"], work)
 
     def ask_run(self, argv, question):
-        out = self.ground.run(argv, question["seconds"], question.get("max") or 4 << 20)
+        accept = tuple(question.get("accept") or (0,))
+        out = self.ground.run(argv, question["seconds"], question.get("max") or 4 << 20, accept)
+        if question.get("shows") and question["shows"].encode("utf-8") not in out:
+            raise Failed("%s: %s" % (" ".join(argv), out.decode("utf-8", "replace").strip()[:600] or "nothing"))
         if question.get("keep"):
             keep = re.compile(question["keep"].encode("utf-8"))
             lines = out.splitlines(True)
@@ -186,6 +189,16 @@ class Visit:
                 return "# none of %d lines is about what was asked for\n" % len(lines)
         tail = question.get("tail")
         return out[-tail:][out[-tail:].find(b"\n") + 1 :] if tail and len(out) > tail else out
+
+    def behind(self, question):
+        """What is written behind the first command's answer; missing, it costs that one nothing."""
+        out = b""
+        for argv in question.get("also") or ():
+            try:
+                out += b"\n" + self.ask_run(argv, question)
+            except Failed as e:
+                self.wire.gap(question["name"], str(e))
+        return out
 
     def ask_url(self, question):
         paths = question["url"] if isinstance(question["url"], list) else [question["url"]]
@@ -282,9 +295,10 @@ class Visit:
 
     def sample(self, load):
         """One reading outside of the sampler, links included."""
-        taken = self.gpus.sample(load, links=True)
+        taken = self.gpus.sample(load, rare=True)
         for card in taken["gpus"]:
-            for process in card.get("processes") or []:
+            processes = card.get("processes")
+            for process in processes if isinstance(processes, list) else ():
                 self._gpu_of[process["pid"]] = card["index"]
         self.wire.say({"sample": taken})
 
@@ -292,7 +306,7 @@ class Visit:
         self._gpus_known.wait(question["seconds"])
         if self.gpus is None or self.gpus.source == "nvml":
             return []
-        return [(question["file"], self.ground.run(["nvidia-smi", "-q", "-x"], question["seconds"]))]
+        return [(question["file"], self.ask_run(["nvidia-smi", "-q", "-x"], question))]
 
     def ask_kernel_log(self, question):
         why = []
