@@ -227,7 +227,8 @@ def _leans_slower(speeds: Sequence[Delta]) -> bool:
 
 
 def _saw_nothing(c: Comparison) -> bool:
-    return not (c.now.engine or c.now.samples or c.now.intervals or c.now.readings)
+    """Whether no engine was seen: fine cards, or numbers with nothing to hold against them, are no healthy server."""
+    return not (c.now.engine or c.now.intervals or (c.now.samples and c.was is not None))
 
 
 def severity_of(found: Iterable[Finding]) -> Severity:

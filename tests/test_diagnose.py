@@ -6,10 +6,11 @@ import math
 
 import pytest
 
+from dflash_doctor.compare import compare
 from dflash_doctor.diagnose import diagnose
 from dflash_doctor.model import Comparison, Sample, Setting
 from dflash_doctor.physics import slowdown
-from tests.rules.build import held, signal, snapshot, speed, steps
+from tests.rules.build import card, held, signal, snapshot, speed, steps
 
 
 def served(tok_s, length=None, workload="chat", **settings):
@@ -91,6 +92,16 @@ def test_a_server_against_itself_is_healthy():
 
 def test_nothing_seen_is_inconclusive_and_never_healthy():
     assert diagnose(Comparison(now=snapshot(engine=None)), "x").verdict == "inconclusive"
+
+
+def test_cards_without_an_engine_are_inconclusive_and_never_healthy():
+    assert diagnose(Comparison(now=snapshot(engine=None, readings=[card(0)])), "x").verdict == "inconclusive"
+
+
+def test_a_number_alone_is_inconclusive_without_anything_to_hold_against_it():
+    now = snapshot(engine=None, samples=[speed(50.0)])
+    assert diagnose(Comparison(now=now), "x").verdict == "inconclusive"
+    assert diagnose(compare(now, snapshot(samples=[speed(50.0)])), "x").verdict == "healthy"
 
 
 def test_no_numbers_in_common_with_the_baseline_is_inconclusive():
