@@ -126,8 +126,8 @@ def read(path: Path) -> Baseline:
         raise Refused(f"{path} is not a baseline: it is no UTF-8 text") from e
     try:
         document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError) as e:
-        raise Refused(f"{path} is not YAML: {' '.join(str(e).split())[:200]}") from e
+    except (yaml.YAMLError, RecursionError, ValueError) as e:
+        raise Refused(f"{path} is not YAML: {_trouble(e)}") from e
     schema = document.get("schema") if isinstance(document, Mapping) else None
     if not isinstance(schema, str) or not schema.startswith(FAMILY):
         raise Refused(f"{path} is not a baseline: it has no line `schema: {SCHEMA}`")
@@ -139,6 +139,13 @@ def read(path: Path) -> Baseline:
         first = e.errors()[0]
         where = ".".join(str(x) for x in first["loc"])
         raise Refused(f"{path} is not a whole baseline: {where}: {first['msg']}") from e
+
+
+def _trouble(e: Exception) -> str:
+    """What a YAML reader complains of, and where."""
+    if isinstance(e, yaml.MarkedYAMLError) and e.problem_mark is not None:
+        return f"{e.problem} (line {e.problem_mark.line + 1})"
+    return " ".join(str(e).split())[:200] or type(e).__name__
 
 
 def write(path: Path, baseline: Baseline) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import yaml
 from dflash_doctor import baselines
 from dflash_doctor.baselines import Store, choose
 from dflash_doctor.formats.baseline import Baseline, Passport, from_snapshot, to_snapshot
-from dflash_doctor.model import Refused, Sample, Setting
+from dflash_doctor.model import Interval, Refused, Sample, Setting
 from tests.rules.build import card, grown, held, signal, snapshot, speed, steps
 
 SHIPPED = baselines.paths.baselines()
@@ -183,3 +184,17 @@ def test_the_file_is_yaml_that_people_read(tmp_path):
     text = Store(tmp_path).save(kept()).read_text()
     assert text.startswith("schema: dflash-doctor/baseline/1\nname: mine\npassport:\n")
     assert yaml.safe_load(text)["conditions"]["gpus"] == ["NVIDIA RTX A6000", "NVIDIA RTX A6000"]
+
+
+def test_what_the_prefix_cache_found_is_the_same_after_keeping():
+    # SGLang tells it in prefill lines only, and those are no steady state
+    prefill = [Interval(i, None, kind="prefill", prefix_hit_rate=0.02, steady=False) for i in range(5)]
+    back = to_snapshot(kept(s=replace(tuned(), intervals=(steps(1, 73.5), *prefill))))
+    assert [i.prefix_hit_rate for i in back.intervals] == [None, *[0.02] * 5]
+    assert [i.steady for i in back.intervals] == [True, *[False] * 5]
+
+
+def test_broken_yaml_is_said_with_its_line(tmp_path):
+    (tmp_path / "x.yaml").write_text("a: [b\n  : :\n")
+    with pytest.raises(Refused, match=r"is not YAML: .* \(line 2\)$"):
+        baselines.read(tmp_path / "x.yaml")

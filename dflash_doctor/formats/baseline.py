@@ -161,7 +161,11 @@ def from_snapshot(s: Snapshot, name: str, passport: Passport) -> Baseline:
         counters=[
             Count(name=c.name, value=c.value, kind=c.kind, labels=dict(c.labels), seconds=c.seconds) for c in s.counters
         ],
-        intervals=[_interval(i) for i in _spread([i for i in s.intervals if i.steady])],
+        intervals=[
+            *(_interval(i) for i in _spread([i for i in s.intervals if i.steady])),
+            # prompts arrive in lines that are not steady, and those alone may tell what the prefix cache found
+            *(_interval(i) for i in _spread([i for i in s.intervals if not i.steady and i.prefix_hit_rate])),
+        ],
         lines=[_line(x) for x in s.signals],
         gaps=[{"what": g.what, "why": g.why} for g in s.gaps],
     )  # fmt: skip
@@ -220,7 +224,7 @@ def _typical(rows: list[GpuReading]) -> dict[str, Any]:
 
 
 def _interval(i: Interval) -> dict[str, Any]:
-    kept = {f.name: getattr(i, f.name) for f in fields(i) if f.name not in ("steady", "time")}
+    kept = {f.name: getattr(i, f.name) for f in fields(i) if f.name != "time" and not (f.name == "steady" and i.steady)}
     return {k: _unfrozen(v) for k, v in kept.items() if v not in (None, (), "")}
 
 
