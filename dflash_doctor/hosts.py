@@ -34,6 +34,8 @@ def resolve(text: str, ssh_config: Path | None = None) -> Host:
         return _endpoint(text)
     if text.startswith("ssh://"):
         return _ssh(text, text[6:].rstrip("/"), ssh_config)
+    if match := re.match(r"([a-z][a-z0-9+.-]*)://", text, re.I):
+        raise Refused(f"{match[1]}:// addresses are not known: write http://, https:// or ssh://, a host, or a path")
     if text in ("-", ".", "..") or "/" in text or text.lower().endswith(SUFFIXES):
         return Host(text, "capture", text)
     if text == "localhost":

@@ -133,3 +133,8 @@ def test_a_broken_configuration_is_refused_not_a_traceback(text, config):
 def test_a_configuration_that_was_named_must_be_there(tmp_path):
     with pytest.raises(Refused, match="no such ssh configuration"):
         resolve("gpu7", tmp_path / "missing")
+
+
+def test_an_address_of_another_kind_is_no_file():
+    with pytest.raises(Refused, match="ftp:// addresses are not known"):
+        resolve("ftp://gpu7/server.log")

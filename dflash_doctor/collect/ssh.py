@@ -215,6 +215,8 @@ def _transport(
         transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout
         _prefer(transport, known_hosts.kinds(entries, name))
         transport.start_client(timeout=timeout)
+        if not transport.initial_kex_done:  # paramiko returns as if all was well when the time is up
+            raise paramiko.SSHException(f"no SSH banner or keys within {timeout:g} s")
         _check_key(host, name, transport.get_remote_server_key(), entries, accept_new)
         keys.log_in(host, transport, where(host))
     except (paramiko.SSHException, EOFError, OSError) as e:

@@ -63,8 +63,8 @@ class UrlSession:
                 "/get_server_info", "server_info.json"
             )
             name = _engine(metrics or b"", version, info)
-            if not self._files:
-                raise Refused(f"{self.host.address} is no vLLM or SGLang server: {self._gaps[-1].why}")
+            if name is None and not _names_models(self._files.get("models.json", b"")):
+                raise Refused(f"{self.host.address} is no vLLM or SGLang server{self._reason()}")
             port = self.host.port or (443 if self.host.address.startswith("https") else 80)
             address = urlsplit(self.host.address).hostname or ""
             engine = Engine(name, port, address, listens=True, chosen=True) if name else None
@@ -107,6 +107,13 @@ class UrlSession:
         """End the connections."""
         self._client.close()
 
+    def _reason(self) -> str:
+        """Why nothing here speaks of an engine: a refused key explains most."""
+        said = [g.why for g in self._gaps if g is not UNSEEN]
+        if wanted := next((why for why in said if "API key" in why), None):
+            return f": {wanted}; give the key with --api-key-env or --api-key-file"
+        return f": {said[-1]}" if said else ": nothing that it answers is an engine's"
+
     def _scrape(self) -> bytes | None:
         body = self._get("/metrics")
         if body is not None:
@@ -124,11 +131,14 @@ class UrlSession:
     def _get(self, path: str) -> bytes | None:
         """The body of a 200 answer; anything else is a gap, but a path that this engine does not have is none."""
         try:
+            end = time.monotonic() + ANSWER_S
             with self._client.stream("GET", self.host.address + path) as answer:
                 if answer.status_code == 200:
                     body = b""
                     for part in answer.iter_bytes():
                         body += part
+                        if time.monotonic() > end:
+                            raise httpx.ReadTimeout(f"no end of the answer within {ANSWER_S:g} s")
                         if len(body) > LIMIT:
                             raise httpx.ReadError(f"more than {LIMIT >> 20} MiB")
                     return body
@@ -140,8 +150,28 @@ class UrlSession:
                 raise Refused(f"no answer from {self.host.address} within {self.options.timeout_s:g} s") from e
             if self._seen is None and isinstance(e, (httpx.ConnectError, httpx.InvalidURL)):
                 raise Refused(f"cannot reach {self.host.address}: {e}") from e
+            if self._seen is None and not self._files and isinstance(e, httpx.TimeoutException):
+                # a port that takes connections and is silent would be waited for at every question
+                raise Refused(
+                    f"{self.host.address} takes the connection but does not answer within {ANSWER_S:g} s"
+                ) from e
             self._gaps.append(Gap(path, f"GET {self.host.address}{path}: {str(e) or type(e).__name__}"))
         return None
+
+
+def _names_models(body: bytes) -> bool:
+    """Whether this is an answer of /v1/models: a server behind a proxy may show nothing else."""
+    try:
+        return isinstance(json.loads(body)["data"], list)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _is_object(body: bytes | None) -> bool:
+    try:
+        return isinstance(json.loads(body or b""), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _engine(metrics: bytes, version: bytes | None, info: bytes | None) -> str | None:
@@ -149,7 +179,7 @@ def _engine(metrics: bytes, version: bytes | None, info: bytes | None) -> str | 
     for name in ("vllm", "sglang"):
         if f"\n{name}:".encode() in metrics or metrics.startswith(f"{name}:".encode()):
             return name
-    if info is not None:
+    if info is not None and _is_object(info):
         return "vllm" if b"vllm_config" in info[:2000] else "sglang"
     try:
         return "vllm" if version is not None and "version" in json.loads(version) else None
