@@ -61,6 +61,23 @@ def test_an_empty_folder_may_be_filled(tmp_path):
     save(CAPTURE, tmp_path / "case")
 
 
+PLACES = {
+    "taken": "is there already",
+    "taken/server.log/case": "is no folder",
+    "locked/case.tar.gz": "no right to write there",
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_where_a_capture_cannot_go_is_known_before_a_host_is_asked(tmp_path, name, monkeypatch):
+    save(CAPTURE, tmp_path / "taken")
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr(store.os, "access", lambda path, mode: path.name != "locked")
+    with pytest.raises(Refused, match=PLACES[name]):
+        store.check_free(tmp_path / name)
+    store.check_free(tmp_path / "new" / "case")
+
+
 @pytest.mark.parametrize("name", ["case", "case.tar.gz"])
 def test_a_capture_is_written_whole_or_not_at_all(tmp_path, name, monkeypatch):
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -166,6 +183,7 @@ def cases():
         "binary.log": (b"\x7fELF\x00\x01\x02" * 100, "is not text"),
         "case.yaml": (b"id: x\nexpected: {cause: none}\n", "is no capture"),
         "report.json": (b"{}", "is no capture"),
+        "mine.yaml": (b"schema: dflash-doctor/baseline/1\nname: x\n", "is a baseline, no capture: .* --baseline"),
     }
 
 
@@ -185,6 +203,9 @@ def test_what_cannot_be_read_is_refused_or_a_gap(tmp_path, monkeypatch):
         load("/dev/zero")
     (tmp_path / "empty").mkdir()
     with pytest.raises(Refused, match="holds no file"):
+        load(tmp_path / "empty")
+    (tmp_path / "empty" / "case").mkdir()
+    with pytest.raises(Refused, match="it holds the folder case: name that"):
         load(tmp_path / "empty")
     archive(tmp_path / "folders.tar.gz", {"case/link.log": "/etc/passwd"})
     with pytest.raises(Refused, match="holds no file"):

@@ -15,7 +15,7 @@ from dflash_doctor.collect.options import Endpoint, Engine, Look, Options
 from dflash_doctor.collect.program import plan
 from dflash_doctor.collect.session import Session
 from dflash_doctor.collect.ssh import Connection, connect
-from dflash_doctor.collect.store import load, save
+from dflash_doctor.collect.store import check_free, load, save
 from dflash_doctor.collect.url import UrlSession
 from dflash_doctor.model import Capture, Gap, Host, Refused
 
@@ -31,6 +31,7 @@ __all__ = [
     "Session",
     "UrlSession",
     "added",
+    "check_free",
     "collect",
     "connect",
     "load",

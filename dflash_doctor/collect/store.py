@@ -36,8 +36,8 @@ TEXT_WITH_NULS = ("cmdline", "environ")
 def save(capture: Capture, path: Path | str, *, replace: bool = False) -> Path:
     """Write a capture as a folder or, by its suffix, as an archive: all of it appears at once, or nothing."""
     path = Path(path)
-    if path.exists() and not replace and not (path.is_dir() and not any(path.iterdir())):
-        raise Refused(f"{path} is there already: choose another name, or say that it may be replaced")
+    if not replace:
+        check_free(path)
     files = {name: data for name, data in with_gaps(capture).files.items() if _plain(name)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,6 +48,20 @@ def save(capture: Capture, path: Path | str, *, replace: bool = False) -> Path:
     except OSError as e:
         raise Refused(f"the capture cannot be written to {path}: {e.strerror or e}") from e
     return path
+
+
+def check_free(path: Path) -> None:
+    """Refused when a capture cannot go there; asked before a host is troubled for it."""
+    try:
+        taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
+    except OSError as e:
+        raise Refused(f"the capture cannot be written to {path}: {e.strerror or e}") from e
+    if taken:
+        raise Refused(f"{path} is there already: choose another name for the capture")
+    near = next((p for p in (path, *path.parents) if p.exists()), Path())
+    if not near.is_dir() or not os.access(near, os.W_OK | os.X_OK):
+        why = "no right to write there" if near.is_dir() else f"{near} is no folder"
+        raise Refused(f"the capture cannot be written to {path}: {why}")
 
 
 def with_gaps(capture: Capture) -> Capture:
@@ -125,12 +139,21 @@ def _name_alone(path: Path) -> str:
     name = path.name.removesuffix(".gz")
     if any(fnmatch(name, known) for known in KNOWN):
         return name
+    if name.endswith((".yaml", ".yml")) and _starts_as_baseline(path):
+        raise Refused(
+            f"{path} is a baseline, no capture: give it with --baseline, and a host or a capture as the target"
+        )
     if name.endswith((".yaml", ".yml", ".json")):
         raise Refused(
             f"{path} is no capture: of .yaml and .json files only those of a capture folder can stand alone "
             "(load.yaml, gpu.json, server_info.json …); a capture is a folder, an archive or a log"
         )
     return "server.log"
+
+
+def _starts_as_baseline(path: Path) -> bool:
+    with path.open("rb") as f:
+        return f.read(200).lstrip().startswith(b"schema: dflash-doctor/baseline/")
 
 
 def _load_folder(path: Path) -> Capture:
@@ -148,9 +171,18 @@ def _load_folder(path: Path) -> Capture:
         except (EOFError, zlib.error) as e:
             gaps.append(Gap(name, f"{entry.name} is damaged or half-written: {e}"))
     if not files:
-        why = f" ({gaps[0].why})" if gaps else ""
+        why = f" ({gaps[0].why})" if gaps else _within(path)
         raise Refused(f"{path} holds no file that can be read{why}")
     return _capture(path.resolve().name, files, gaps)
+
+
+def _within(path: Path) -> str:
+    """A capture is one folder; people unpack archives and name the one above."""
+    inner = [p.name for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")][:3]
+    if not inner:
+        return ""
+    which = f"folder {inner[0]}: name that" if len(inner) == 1 else f"folders {', '.join(inner)}: name one of those"
+    return f"; it holds the {which}"
 
 
 def _load_stream(f: BinaryIO | IO[bytes], shown: str, name: str) -> Capture:
