@@ -243,7 +243,8 @@ class Snapshot:
 
     def gpu_names(self) -> tuple[str, ...]:
         """Product names by GPU index, each once per GPU."""
-        names = {r.index: str(r.values["name"]) for r in self.readings if r.values.get("name")}
+        # a card that is lost may not even tell its name
+        names = {r.index: r.values["name"] for r in self.readings if isinstance(r.values.get("name"), str)}
         return tuple(names[i] for i in sorted(names))
 
     def counter(self, *names: str) -> float | None:
