@@ -53,7 +53,7 @@ def _slices(s: Snapshot) -> tuple[Evidence, ...]:
     found = [
         Evidence(r.source, str(r.values["name"]), r.line)
         for r in s.readings
-        if SLICE.search(str(r.values.get("name", "")))
+        if isinstance(r.values.get("name"), str) and SLICE.search(r.values["name"])
     ]
     devices = s.host.get("mig_devices")
     if isinstance(devices, (list, tuple)):

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Evidence, Finding, Snapshot
 from dflash_doctor.physics import PREFILL, STEP
+from dflash_doctor.rules.own_cards import own_cards
 from dflash_doctor.rules.seen import proof
 
 ORDER = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first (nvidia-smi topo -m legend)
@@ -48,14 +49,8 @@ def check(c: Comparison) -> Finding | None:
 
 
 def _group(s: Snapshot) -> tuple[int, ...]:
-    """GPU indices the engine uses: CUDA_VISIBLE_DEVICES, else the first tp x pp ones."""
-    ranks = int(s.value("parallel.tp", 1) or 1) * int(s.value("parallel.pp", 1) or 1)
-    text = s.value("env.CUDA_VISIBLE_DEVICES")
-    if text:
-        chosen = [int(x) for x in str(text).split(",") if x.strip().isdigit()]
-        if chosen:
-            return tuple(chosen[:ranks])
-    return tuple(range(ranks))
+    """The engine's cards; none when nobody can say which they are."""
+    return own_cards(s) or ()
 
 
 def _place(link: str) -> int | None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dflash_doctor.model import Comparison, Finding, Snapshot
 from dflash_doctor.physics import PREFILL, STEP
 from dflash_doctor.rules.cards import loaded, numbers, reading_lines
+from dflash_doctor.rules.own_cards import own_cards
 from dflash_doctor.rules.seen import new, proofs
 
 ODD = 0.85  # of the siblings' median clock
@@ -32,10 +33,10 @@ def check(c: Comparison) -> Finding | None:
     tp = c.now.value("parallel.tp", 1)
     if not isinstance(tp, int) or tp < 2:
         return None
-    mixed = set(c.now.gpu_names())
+    mixed = _names(c.now)
     odd = _odd(c.now)
     said = new(c, "host.mixed_gpus")
-    if c.was is not None and len(set(c.was.gpu_names())) > 1:
+    if c.was is not None and len(_names(c.was)) > 1:
         mixed = set()
     if c.was is not None and _odd(c.was):
         odd = {}
@@ -62,9 +63,20 @@ def check(c: Comparison) -> Finding | None:
     )
 
 
+def _names(s: Snapshot) -> set[str]:
+    """Products of the engine's cards; of all the host has when nobody can say which are its own."""
+    own = own_cards(s)
+    return {
+        str(r.values["name"])
+        for r in s.readings
+        if isinstance(r.values.get("name"), str) and (own is None or r.index in own)
+    }
+
+
 def _odd(s: Snapshot) -> dict[int, tuple[float, float]]:
     """Cards whose clock under load is clearly below their siblings': index -> (siblings' highest, own)."""
-    clocks = numbers(loaded(s), "clocks.sm")
+    own = own_cards(s)
+    clocks = {i: v for i, v in numbers(loaded(s), "clocks.sm").items() if own is None or i in own}
     if len(clocks) < 2:
         return {}
     best = max(clocks.values())
