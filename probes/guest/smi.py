@@ -104,7 +104,11 @@ class Smi:
 
     def _run(self, arguments, accept=(0,)):
         argv = ["nvidia-smi"] + arguments
-        return self._ground.run(argv, self._seconds, accept=accept, both=True).decode("utf-8", "replace")
+        try:
+            return self._ground.run(argv, self._seconds, accept=accept, both=True).decode("utf-8", "replace")
+        except Failed as e:
+            # fifty names in front of what it said would hide it
+            raise Failed("nvidia-smi: " + str(e).replace(" ".join(argv) + ": ", "").replace("nvidia-smi: ", ""))
 
     # -- the query ----------------------------------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ from fake_nvml import MadeUp
 from guests import ask, smi
 from loopback import Sshd
 
-from dflash_doctor import collect
-from dflash_doctor.collect import Options, program
+from dflash_doctor import collect, compare, diagnose, parse
+from dflash_doctor.collect import Options, assemble, program
+from dflash_doctor.model import Capture
 from dflash_doctor.parsers import gpu as gpu_parser
 from dflash_doctor.parsers import nvidia_smi as smi_parser
 from dflash_doctor.parsers import topology
@@ -284,6 +285,31 @@ def test_under_load_every_sample_is_said_to_be_under_load(sshd_folder, tmp_path,
     loads = [s["load"] for s in samples]
     assert loads[0] is False and loads[-1] is False and all(loads[1:-1]) and len(loads) >= 3
     assert all(len(s["gpus"]) == 8 for s in samples)
+
+
+# -- what is said of it -----------------------------------------------------------------------------------------------
+
+SAID = {
+    "a6000x2-power-cap": {"gpu.power_cap", "gpu.shared_by_other_process"},
+    "thermal-throttle": {"gpu.clock_throttle", "gpu.xid_ecc"},
+    "mig": {"gpu.mig_or_vgpu", "gpu.shared_by_other_process"}, "vgpu": {"gpu.mig_or_vgpu"},
+    "gpu-lost": {"gpu.xid_ecc"}, "b200-needs-reset": {"gpu.xid_ecc"}, "sixteen": {"gpu.xid_ecc"},
+}  # fmt: skip
+UNDER_LOAD_ONLY = {"gpu.power_cap", "gpu.clock_throttle"}
+
+
+@pytest.mark.parametrize("name", ANSWERING)
+def test_clocks_and_power_are_judged_under_load_only(tmp_path, built, monkeypatch, name):
+    made = MadeUp(name, tmp_path, built, nvml=False)
+    for key, value in made.environ.items():
+        monkeypatch.setenv(key, value)
+    reader = smi.Smi(ask.Ground("/", str(made.commands)), 10, QUESTION["once"], QUESTION["live"])
+    about, live = {"mig_devices": reader.slices(), "gpus": reader.fixed}, reader.live()
+    for load in (False, True):
+        text = json.dumps(assemble.gpu_json(about, [{"t": 1.0, "load": load, "gpus": live}]))
+        seen = parse.parse(Capture(name, {"gpu.json": text.encode()}))
+        found = {f.cause for f in diagnose.diagnose(compare.compare(seen, None), name).findings}
+        assert found == SAID.get(name, set()) - (set() if load else UNDER_LOAD_ONLY)
 
 
 # -- an odd nvidia-smi ------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 ## What it sees
 Xid errors of the hardware kind, IOMMU or PCIe bus errors in the kernel log, uncorrectable ECC errors, pending row
-remapping, NVLink errors; new since the baseline.
+remapping, NVLink errors that grow, a link that its equals have, a card that is lost or asks for a reset; new since the
+baseline.
 
 ## Why it costs you
 Retries and replays slow the card down; the next stage is a process that dies or a card that falls off the bus.
@@ -21,27 +22,20 @@ small numbers, are history.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Evidence, Finding, Signal, Snapshot
+from dflash_doctor.model import Comparison, Evidence, Finding, Signal
 from dflash_doctor.physics import PREFILL, STEP
+from dflash_doctor.rules.card_errors import card_errors, lifetime_grown
 from dflash_doctor.rules.seen import new, proofs
 
 APPLICATION = {"13", "31", "43", "45", "68", "69"}  # nvml.md: usually the application's own fault
-COUNTERS = (
-    "ecc.errors.uncorrected.volatile.total",
-    "ecc.errors.uncorrected.aggregate.total",
-    "retired_pages.pending",
-    "remapped_rows.pending",
-    "remapped_rows.failure",
-)
 
 
 def check(c: Comparison) -> Finding | None:
     kernel = [s for s in new(c, "kernel.xid", "kernel.iommu", "kernel.aer", "kernel.nvrm") if not _application(s)]
-    counted = (
-        _counted(c.now)
-        if c.was is None
-        else tuple(e for e in _counted(c.now) if e.text not in {x.text for x in _counted(c.was)})
-    )
+    counted = card_errors(c.now)
+    if c.was is not None:
+        had = {e.text for e in card_errors(c.was)}
+        counted = (*(e for e in counted if e.text not in had), *lifetime_grown(c.now, c.was))
     engine = [s for s in new(c, "err.cuda") if any(w in s.evidence.text.lower() for w in ("ecc", "nvlink", "bus"))]
     if not kernel and not counted and not engine:
         return None
@@ -50,7 +44,7 @@ def check(c: Comparison) -> Finding | None:
     words = [f"Xid {', '.join(xids)}"] if xids else []
     words += ["IOMMU faults on the GPUs' DMA"] if any(s.id == "kernel.iommu" for s in kernel) else []
     words += ["PCIe bus errors"] if any(s.id == "kernel.aer" for s in kernel) else []
-    words += ["memory errors counted by the card"] if counted else []
+    words += [_said(counted)] if counted else []
     meaning = next((s.fields["meaning"] for s in kernel if s.fields.get("meaning")), "")
     iommu = any(s.id == "kernel.iommu" for s in kernel)
     return Finding(
@@ -76,13 +70,13 @@ def _application(s: Signal) -> bool:
     )
 
 
-def _counted(s: Snapshot) -> tuple[Evidence, ...]:
-    found = []
-    for r in s.readings:
-        for key in COUNTERS:
-            v = r.values.get(key)
-            if (isinstance(v, (int, float)) and v > 0) or (
-                isinstance(v, str) and v.lower() in ("yes", "pending", "true")
-            ):
-                found.append(Evidence(r.source, f"GPU {r.index}: {key} {v}", r.line))
-    return tuple(dict.fromkeys(found))
+def _said(counted: tuple[Evidence, ...]) -> str:
+    """What the cards themselves say, in words."""
+    texts = [e.text for e in counted]
+    if any("is lost" in x for x in texts):
+        return "a card does not answer any more"
+    if any("requires re" in x or "recovery_action" in x for x in texts):
+        return "a card asks for a reset"
+    return (
+        "NVLink errors or missing links" if all("NVLink" in x for x in texts) else "memory errors counted by the card"
+    )
