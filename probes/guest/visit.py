@@ -132,7 +132,7 @@ class Visit:
                 continue  # that nobody listens there is said already
             if question.get("only") and question["only"] != self.engine.name:
                 continue
-            state = {"late": False}
+            state = {"late": False, "waits": False}
             work = threading.Thread(target=self.ask_one, args=(question, state))
             work.daemon = True
             work.start()
@@ -144,7 +144,8 @@ class Visit:
             work.join(max(0.0, begun + limit - time.monotonic()))
             if work.is_alive():
                 state["late"] = True
-                self.wire.gap(question["name"], "no answer within %g s" % min(question["seconds"], overall))
+                if not state["waits"]:  # else what it waits for has its own gap
+                    self.wire.gap(question["name"], "no answer within %g s" % min(question["seconds"], overall))
 
     @staticmethod
     def about_engine(question):
@@ -158,8 +159,12 @@ class Visit:
 
         def work():
             kind = question.get("builtin")
-            if question.get("needs") == "gpu" and not (self._gpus_known.wait(question["seconds"]) and self.gpus):
-                return
+            if question.get("needs") == "gpu":
+                state["waits"] = True
+                known = self._gpus_known.wait(question["seconds"])
+                state["waits"] = False
+                if not (known and self.gpus):
+                    return
             if kind:
                 answers = getattr(self, "ask_" + kind)(question)
             elif question.get("url"):
@@ -303,8 +308,7 @@ class Visit:
         self.wire.say({"sample": taken})
 
     def ask_smi_xml(self, question):
-        self._gpus_known.wait(question["seconds"])
-        if self.gpus is None or self.gpus.source == "nvml":
+        if self.gpus.source == "nvml":
             return []
         return [(question["file"], self.ask_run(["nvidia-smi", "-q", "-x"], question))]
 

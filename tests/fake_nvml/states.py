@@ -4,6 +4,7 @@
      "each": {values of every card}, "gpus": [{what differs}, …],
      "init": {"error": "…"}                  the library does not start
      "returns": {"nvmlDevice…": "…"}         this function fails so on every card, whatever the state holds
+     "hangs": "nvmlDevice…"                  this function does not come back
      "path": {"all": "SYS", "0-1": "PIX"}    how cards reach each other over PCIe
      "peers": {"all": "OK"}                  whether they may read each other's memory, in the words of `topo -p2p r`
      "smi": {…}}                             what is peculiar to its nvidia-smi (nvidia_smi.py)

@@ -243,6 +243,15 @@ def test_a_shell_alone_asks_the_same_of_nvidia_smi(sshd_folder, tmp_path, built)
             assert card == {k: truth.get(k) for k in card}
 
 
+def test_a_driver_that_hangs_is_one_gap_and_the_rest_arrives(sshd_folder, tmp_path, built):
+    state = {**fake_nvml.state("a6000x2-power-cap"), "hangs": "nvmlDeviceGetPowerUsage"}
+    capture = look(state, tmp_path / "host", built, None, deadline_s=4.0)
+    assert [g.why for g in capture.gaps if "gpu" in g.what or "nvidia" in g.what or "topo" in g.what] == [
+        "no answer within 4 s"
+    ]
+    assert json.loads(capture.files["host.json"])["cpus"] > 0
+
+
 # -- in the middle of a run -------------------------------------------------------------------------------------------
 
 
