@@ -108,7 +108,7 @@ def _judge_logs(
 
 def _with(j: Judged, was: float, now: float, n_was: int, n_now: int) -> Judged:
     how = "paired by prompt" if j.paired else "not paired"
-    p = "" if j.p is None else f"p={j.p:.2g} "
+    p = "" if j.p is None else "p<0.001 " if j.p < 0.001 else f"p={j.p:.2g} "
     return replace(j, was=was, now=now, n_was=n_was, n_now=n_now, note=f"{p}n={n_was}+{n_now} {how}")
 
 

@@ -12,7 +12,7 @@ from report_stories import a6000, healthy, hostile, inconclusive, not_comparable
 from rich.cells import cell_len
 from rich.console import Console
 
-from dflash_doctor.model import Comparison, Diagnosis, Evidence, Finding, Part, Slowdown, Snapshot
+from dflash_doctor.model import Comparison, Delta, Diagnosis, Evidence, Finding, Part, Slowdown, Snapshot
 from dflash_doctor.report import terminal, words
 
 GOLDEN = Path(__file__).parent / "golden" / "a6000.txt"
@@ -188,6 +188,21 @@ def test_a_pipe_gets_eighty_columns_and_no_colour(monkeypatch):
     out = StringIO()
     terminal.show(a6000(), Console(file=out))
     assert "\x1b" not in out.getvalue()
+
+
+def test_a_number_of_each_prompt_is_told_apart_from_that_of_the_whole_round():
+    each = Delta("output_tok_s", 72.0, 17.6, "worse", "battery", 1, paired=True)
+    whole, alone = replace(each, was=66.5, now=17.0, paired=False), replace(each, metric="ttft_ms")
+    names = [words.number_row(x, (each, whole, alone))[0] for x in (each, whole, alone)]
+    assert names[0] == f"{names[1]} each" and "each" not in names[2]
+
+
+def test_two_that_are_compared_are_called_a_and_b():
+    out = StringIO()
+    terminal.differences(a6000().comparison, Console(file=out, width=80))
+    lines = out.getvalue().splitlines()
+    assert lines[0].split()[-2:] == ["A", "B"] and "tuned" not in out.getvalue()
+    assert lines[-1] == words.tally(replace(a6000(), gaps=()))
 
 
 def test_numbers_that_are_none_do_not_break_a_report():

@@ -85,3 +85,8 @@ def test_numbers_of_starts_are_no_names_of_starts():
     was = [Sample("tpot_ms", 10.0 + i, prompt=f"p{i}", boot="1") for i in range(8)]
     now = [Sample("tpot_ms", 1.05 * (10.0 + i), prompt=f"p{i}", boot="1") for i in range(8)]
     assert judge("tpot_ms", was, now).verdict == "unsure"
+
+
+def test_a_chance_too_small_to_matter_is_printed_without_its_exponent():
+    judged = judge("tpot_ms", by_prompt([10 + i / 100 for i in range(8)]), by_prompt([40 + i / 30 for i in range(8)]))
+    assert judged.note == "p<0.001 n=8+8 paired by prompt"

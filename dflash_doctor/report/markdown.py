@@ -132,7 +132,7 @@ def _folded(title: str, body: str) -> str:
 
 
 def _numbers(d: Diagnosis) -> str:
-    rows = [words.number_row(x) for x in words.moved_first(d.comparison.deltas)]
+    rows = [words.number_row(x, d.comparison.deltas) for x in words.moved_first(d.comparison.deltas)]
     return _table("Numbers", ("metric", words.then(d), "now", "verdict"), rows, NUMBERS)
 
 

@@ -26,6 +26,8 @@ VERDICT_STYLE = {
     "suspect": "bold yellow", "inconclusive": "bold magenta", "not_comparable": "bold magenta",
 }  # fmt: skip
 SEVERITY_STYLE = {"critical": "bold red", "warning": "bold yellow", "info": "bold"}
+Sides = tuple[str, str]  # what the two columns of values are called
+AB: Sides = ("A", "B")
 HEAD, COMMAND, SOURCE, TELLING = "bold", "bold cyan", "cyan", "bold"
 
 
@@ -41,11 +43,16 @@ def show(d: Diagnosis, console: Console) -> None:
 
 
 def differences(c: Comparison, console: Console) -> None:
-    """What differs between two snapshots, and nothing else: settings, then numbers."""
+    """What differs between A and B, and nothing else: settings, then numbers."""
     d = Diagnosis(target=c.now.name, verdict="healthy", comparison=c)
     width = max(NARROWEST, min(console.width, WIDEST))
-    for line in (*_differences(d, width), *_numbers(d, width)) or [Text("no difference was found")]:
-        console.print(line, soft_wrap=True)
+    parts = [x for x in (_differences(d, width, AB), _numbers(d, width, AB)) if x]
+    if not parts:
+        parts = [[Text("no difference was found")]]
+    for i, part in enumerate(parts):
+        for line in ([Text()] if i else []) + part:
+            console.print(line, soft_wrap=True)
+    console.print(Text(words.tally(d)), soft_wrap=True)
 
 
 def lines(d: Diagnosis, width: int) -> list[Text]:
@@ -177,16 +184,18 @@ def _remarks(d: Diagnosis, width: int) -> list[Text]:
 # -- what differs -----------------------------------------------------------------------------------------------------
 
 
-def _differences(d: Diagnosis, width: int) -> list[Text]:
+def _differences(d: Diagnosis, width: int, sides: Sides | None = None) -> list[Text]:
     drifts = d.comparison.drifts
     rows = [words.difference(x) for x in drifts[:DRIFTS]]
-    return _table("What differs", ("setting", words.then(d), "now"), rows, drifts, width)
+    was, now = sides or (words.then(d), "now")
+    return _table("What differs", ("setting", was, now), rows, drifts, width)
 
 
-def _numbers(d: Diagnosis, width: int) -> list[Text]:
+def _numbers(d: Diagnosis, width: int, sides: Sides | None = None) -> list[Text]:
     deltas = words.moved_first(d.comparison.deltas)
-    rows = [words.number_row(x) for x in deltas[:NUMBERS]]
-    return _table("Numbers", ("metric", words.then(d), "now", "verdict"), rows, deltas, width)
+    rows = [words.number_row(x, d.comparison.deltas) for x in deltas[:NUMBERS]]
+    was, now = sides or (words.then(d), "now")
+    return _table("Numbers", ("metric", was, now, "verdict"), rows, deltas, width)
 
 
 def _table(

@@ -218,12 +218,17 @@ def moved_first(deltas: Sequence[Delta]) -> tuple[Delta, ...]:
     return tuple(sorted((d for d in deltas if d.verdict in order), key=lambda d: (order[d.verdict], d.factor)))
 
 
-def number_row(d: Delta) -> tuple[str, str, str, str]:
-    """Name with conditions, then, now, verdict; a percent only beside one that states a difference."""
+def number_row(d: Delta, among: Sequence[Delta] = ()) -> tuple[str, str, str, str]:
+    """Name with conditions, then, now, verdict; a percent only beside one that states a difference.
+
+    A number of each prompt says so where that of the whole round stands `among` the others.
+    """
+    twins = [x for x in among if (x.metric, x.workload, x.concurrency) == (d.metric, d.workload, d.concurrency)]
+    each = " each" if d.paired and not all(x.paired for x in twins) else ""
     load = f", {plain(d.workload)}" if d.workload else ""
     many = "" if d.concurrency is None else f" x{d.concurrency:g}"
     judged = f"{d.verdict}, {_change(d)}" if d.verdict in MOVED else d.verdict
-    return f"{label(d.metric)}{load}{many}", bare(d.metric, d.was), value(d.metric, d.now), judged
+    return f"{label(d.metric)}{load}{many}{each}", bare(d.metric, d.was), value(d.metric, d.now), judged
 
 
 def _change(d: Delta) -> str:
