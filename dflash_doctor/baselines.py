@@ -65,6 +65,11 @@ class Store:
                 found.setdefault(entry.name, entry)
         return list(found.values()), bad
 
+    def names(self) -> list[str]:
+        """What `load` may find, without reading it."""
+        files = (p for folder in (self.folder, self.shipped) if folder.is_dir() for p in sorted(folder.glob("*.yaml")))
+        return list(dict.fromkeys(p.stem for p in files))
+
     def load(self, name: str) -> Entry:
         """The baseline of that name; Refused with what is near it."""
         if NAME.fullmatch(name):
@@ -203,8 +208,9 @@ def choose(now: Snapshot, names: Iterable[str], store: Store) -> Choice:
     """The newest stored baseline of this very host whose conditions match; else a shipped one of the same model, GPU
     and count; when several fit equally, none. `names` are what this host is called."""
     entries, _ = store.entries()
-    called = {n for n in names if n}
-    own = [e for e in entries if not e.shipped and e.baseline.passport.host in called and fits(e.baseline, now)]
+    called = {_machine(n) for n in names if n}
+    mine = [e for e in entries if not e.shipped and _machine(e.baseline.passport.host or "") in called]
+    own = [e for e in mine if fits(e.baseline, now)]
     if own:
         newest = max(own, key=lambda e: e.baseline.passport.captured_at or "")
         return Choice(newest, "the newest baseline captured from this host")
@@ -215,6 +221,11 @@ def choose(now: Snapshot, names: Iterable[str], store: Store) -> Choice:
         tied = tuple(e.name for e in shipped)
         return Choice(None, f"several shipped profiles fit equally: {', '.join(tied)}; name one with --baseline", tied)
     return Choice(None, "no stored baseline is of this host, and no shipped one of this model, GPU and count")
+
+
+def _machine(name: str) -> str:
+    """`me@gpu7` and `gpu7` are one machine; behind another port there may be another."""
+    return name.rpartition("@")[2].removesuffix(":22").lower()
 
 
 def fits(b: Baseline, now: Snapshot, *, strictly: bool = False) -> bool:

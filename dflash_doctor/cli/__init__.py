@@ -7,8 +7,6 @@ needs them, so that `--help` and completion answer at once.
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +14,8 @@ from typer.core import TyperGroup
 
 from dflash_doctor import __version__
 from dflash_doctor.cli import baseline, collecting, demonstrating, diagnosing, explaining, porting
-from dflash_doctor.cli.streams import say
+from dflash_doctor.cli.pages import Page
+from dflash_doctor.cli.streams import nowhere, say
 from dflash_doctor.model import Refused, Unreadable
 
 __all__ = ["app", "main"]
@@ -33,7 +32,7 @@ class Kind(TyperGroup):
         except KeyboardInterrupt:
             say("dflash-doctor: stopped; nothing is left behind")
         except BrokenPipeError:  # `| head` has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            nowhere()
             raise typer.Exit(0) from None
         raise typer.Exit(2)
 
@@ -64,12 +63,12 @@ def _root(
     pass
 
 
-app.command()(diagnosing.diagnose)
-app.command()(collecting.collect)
+app.command(cls=Page)(diagnosing.diagnose)
+app.command(cls=Page)(collecting.collect)
+app.command(cls=Page)(porting.port)
+app.command(cls=Page)(explaining.explain)
+app.command(cls=Page)(demonstrating.demo)
 app.add_typer(baseline.app, name="baseline")
-app.command()(porting.port)
-app.command()(explaining.explain)
-app.command()(demonstrating.demo)
 
 
 def main() -> None:

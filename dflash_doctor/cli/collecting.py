@@ -15,10 +15,13 @@ from dflash_doctor.model import Refused
 def collect(
     target: o.Target,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR|FILE.tar.gz", help="Where the capture goes.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR|FILE.tar.gz", help="Where the capture goes.", show_default=False),
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Print every question that would be asked, and exit.")] = False,
-    load: o.Load = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print every command that would run on the host, and exit.")
+    ] = False,
+    load: o.LoadOnWish = False,
     preset: o.Preset = "quick",
     busy_ok: o.BusyOk = False,
     engine_port: o.EnginePort = None,
@@ -28,7 +31,11 @@ def collect(
     ssh_config: o.SshConfig = None,
     log: o.Log = None,
 ) -> None:
-    """Look at a host and store what it says. Without --load nothing but questions reaches it."""
+    """Store what a host says.
+
+    Writes a capture: named text files that can be diagnosed later, anywhere. Nothing but questions reaches the host
+    unless --load is given.
+    """
     from dflash_doctor import collect as collecting
     from dflash_doctor.cli.looking import How, capture_of, host_of
 
@@ -42,8 +49,9 @@ def collect(
         return
     if output is None:
         raise Refused("say where the capture goes: -o DIR or -o FILE.tar.gz (or --plan to see what would be asked)")
+    collecting.check_free(output)
     capture = capture_of(host, how)
     collecting.save(capture, output)
     for gap in capture.gaps:
         say(f"not seen: {gap.what}: {gap.why}")
-    say(f"{len(capture.files)} files from {host.target} in {output}")
+    say(f"{len(capture.files)} file{'' if len(capture.files) == 1 else 's'} from {host.target} in {output}")

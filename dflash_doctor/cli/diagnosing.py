@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dflash_doctor.cli import options as o
-from dflash_doctor.cli.streams import put, say
+from dflash_doctor.cli.progress import PATIENCE_S, Watch
+from dflash_doctor.cli.streams import put, say, show
 from dflash_doctor.model import Capture, Comparison, Diagnosis, Host, Refused, Snapshot
+
+if TYPE_CHECKING:
+    from dflash_doctor.baselines import Store
+    from dflash_doctor.cli.choosing import Named
 
 FORMATS = ("terminal", "json", "markdown")
 CALM = ("healthy", "minor", "unconfirmed")
+_format, _formats = o.one_of("--format", FORMATS)
 
 
 def diagnose(
     target: o.Target,
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", "-b", help="Name of a stored baseline, a baseline YAML, or any capture."),
-    ] = None,
-    no_baseline: Annotated[bool, typer.Option("--no-baseline", help="Take no baseline, also where one fits.")] = False,
+    baseline: Annotated[str | None, o.BASELINE] = None,
+    no_baseline: Annotated[bool, typer.Option("--no-baseline", help="Take no baseline, even where one fits.")] = False,
     compare_anyway: Annotated[
         bool,
         typer.Option("--compare-anyway", help="Hold the numbers against each other although the hardware differs."),
     ] = False,
-    format: Annotated[str, typer.Option("--format", "-f", help="terminal, json or markdown.")] = "terminal",
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORM",
+            callback=_format,
+            autocompletion=_formats,
+            help="What the report is written as: terminal, json or markdown.",
+        ),
+    ] = "terminal",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Anything that could not be seen gives exit status 2.")
+        bool,
+        typer.Option("--strict", help="Exit with 2 when anything could not be seen, with 1 when unconfirmed."),
     ] = False,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR|FILE.tar.gz", help="Keep the capture of a live target too.")
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="DIR|FILE.tar.gz",
+            rich_help_panel=o.KEEP,
+            help="Keep the capture too, as a folder or an archive that can be diagnosed again.",
+        ),
     ] = None,
     load: o.Load = None,
     preset: o.Preset = "quick",
@@ -46,12 +65,15 @@ def diagnose(
     log: o.Log = None,
     store: o.Store = None,
 ) -> None:
-    """Name what made a tuned server slower, by how much, on what evidence, and what to type next."""
+    """Name what made a server slower.
+
+    Looks at the host, holds it against its tuned state, and says what regressed, by how much each cause accounts for
+    it, on what evidence, and what to type next. Exit status: 0 healthy or minor, 1 regressed or suspect, 2 not known.
+    """
     from dflash_doctor import collect
+    from dflash_doctor.cli.choosing import named, opened
     from dflash_doctor.cli.looking import How, capture_of, host_of
 
-    if format not in FORMATS:
-        raise Refused(f"--format {format} is not known; it is one of {', '.join(FORMATS)}")
     if baseline and no_baseline:
         raise Refused("--baseline and --no-baseline exclude each other")
     how = How(
@@ -59,11 +81,16 @@ def diagnose(
         api_key_env=api_key_env, api_key_file=api_key_file, ssh_config=ssh_config, log=log,
     )  # fmt: skip
     host = host_of(target, how)
+    kept = opened(store)
+    asked = None if baseline is None else named(baseline, kept)  # a wrong name is said before the host has its load
+    if save is not None:
+        collect.check_free(save)
     capture = capture_of(host, how)
     if save is not None:
         collect.save(capture, save)
         say(f"the capture is in {save}")
-    found = judged(host, capture, baseline, no_baseline=no_baseline, anyway=compare_anyway, store=store)
+    with Watch("reading what was said", PATIENCE_S):
+        found = judged(host, capture, asked, kept, no_baseline=no_baseline, anyway=compare_anyway)
     _show(found, format)
     raise typer.Exit(status(found, strict=strict))
 
@@ -71,20 +98,19 @@ def diagnose(
 def judged(
     host: Host,
     capture: Capture,
-    baseline: str | None = None,
+    asked: Named | None,
+    kept: Store,
     *,
     no_baseline: bool = False,
     anyway: bool = False,
-    store: Path | None = None,
 ) -> Diagnosis:
     """Everything after the looking: parse, choose the baseline, compare, diagnose. Touches no network."""
-    from dflash_doctor import baselines, parse
     from dflash_doctor import diagnose as diagnosing
-    from dflash_doctor.cli.choosing import chosen
+    from dflash_doctor import parse
+    from dflash_doctor.cli.choosing import chosen, names_of
 
     now = parse.parse(capture)
-    names = (host.target, str(now.host.get("host") or ""), host.address)
-    pick = chosen(now, names, baseline, baselines.Store(store), none=no_baseline)
+    pick = chosen(now, (str(now.host.get("host") or ""), *names_of(host)), asked, kept, none=no_baseline)
     held = _held(now, pick.was, anyway=anyway)
     return diagnosing.diagnose(held, host.target, baseline=pick.name, baseline_why=pick.why, notes=pick.notes)
 
@@ -109,9 +135,7 @@ def _show(found: Diagnosis, format: str) -> None:
     elif format == "markdown":
         put(markdown.render(found))
     else:
-        from rich.console import Console
-
-        terminal.show(found, Console(file=sys.stdout))
+        show(lambda console: terminal.show(found, console))
 
 
 def status(found: Diagnosis, *, strict: bool = False) -> int:

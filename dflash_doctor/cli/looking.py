@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dflash_doctor import collect, hosts, load
-from dflash_doctor.cli.progress import Watch
+from dflash_doctor.cli.progress import PATIENCE_S, Watch
 from dflash_doctor.cli.streams import say
 from dflash_doctor.model import Capture, Gap, Host, Refused
 
@@ -42,13 +43,13 @@ def capture_of(host: Host, how: How) -> Capture:
     if host.kind == "capture":
         if how.load:
             raise Refused("a stored capture cannot be put under load; leave --load away")
-        return collect.load(host.address)
+        return _stored(host)
     wanted = how.load is not False
     key = api_key(how)
     options = collect.Options(
         engine_port=how.engine_port, accept_new_host_key=how.accept_new_host_key, api_key=key, log=how.log
     )
-    with Watch() as watch, collect.open_session(host, options) as session:
+    with Watch(f"connecting to {host.target}") as watch, collect.open_session(host, options) as session:
         watch.phase(f"looking at {host.target}")
         seen = session.look()
         _several(seen)
@@ -63,9 +64,18 @@ def capture_of(host: Host, how: How) -> Capture:
     return replace(capture, gaps=(*capture.gaps, gap)) if gap is not None else capture
 
 
+def _stored(host: Host) -> Capture:
+    if host.address == "-" and (sys.stdin is None or sys.stdin.isatty()):
+        raise Refused("nothing is piped in: `docker logs vllm 2>&1 | dflash-doctor diagnose -`, or name a file")
+    with Watch(f"reading {host.target}", PATIENCE_S):
+        return collect.load(host.address)
+
+
 def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watch) -> tuple[bytes | None, Gap | None]:
     end = session.endpoint()
     if isinstance(end, Gap):
+        if how.load:
+            raise Refused(f"no load can be run: {end.why}")
         return None, end
     watch.phase("load rounds")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 FORMATS = ("terminal", "markdown", "json", "launch")
 
 
+def _words(option: str, words: tuple[str, ...]) -> Callable[[str], list[str]]:
+    return o.one_of(option, words)[1]
+
+
 def port(
     tuned: Annotated[
         str,
@@ -28,21 +33,48 @@ def port(
             show_default=False,
         ),
     ],
-    to: Annotated[str, typer.Option("--to", help="The engine to port to: vllm or sglang.", show_default=False)],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="ENGINE",
+            show_default=False,
+            autocompletion=_words("--to", ("vllm", "sglang")),
+            help="The engine to port to: vllm or sglang.",
+        ),
+    ],
     version: Annotated[
-        str | None, typer.Option("--version", help="Its release (default: that of --against, else the newest known).")
+        str | None,
+        typer.Option(
+            "--version", metavar="RELEASE", help="Its release (default: that of --against, else the newest known)."
+        ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option("--against", metavar="TARGET", help="The side to port to, as it runs now: as for TUNED."),
     ] = None,
-    as_: Annotated[str, typer.Option("--as", help="How the launch is written: shell, compose or k8s.")] = "shell",
+    as_: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="FORM",
+            autocompletion=_words("--as", ("shell", "compose", "k8s")),
+            help="How the launch is written: shell, compose or k8s.",
+        ),
+    ] = "shell",
     gpu: Annotated[
         str | None,
         typer.Option("--gpu", metavar="NAME", help="The cards of the other side, where no capture shows them."),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, markdown, json, or launch: the launch alone.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORM",
+            autocompletion=_words("--format", FORMATS),
+            help="What is printed: terminal, markdown, json, or launch for the launch alone.",
+        ),
     ] = "terminal",
     engine_port: o.EnginePort = None,
     accept_new_host_key: o.AcceptNew = False,
@@ -50,7 +82,11 @@ def port(
     log: o.Log = None,
     store: o.Store = None,
 ) -> None:
-    """Write the other engine's launch for a tuned setup, and say what is missing, risky or has no equivalent there."""
+    """Carry a tuned setup over to the other engine.
+
+    Writes the launch as the other engine, or another release, would have it, and says what is missing, risky or has no
+    equivalent there.
+    """
     from dflash_doctor import port as porting
     from dflash_doctor.cli.looking import How
     from dflash_doctor.port import show
@@ -82,11 +118,11 @@ def _known(option: str, word: str, words: tuple[str, ...]) -> None:
 
 def _side(text: str, how: How, store: Path | None) -> Snapshot:
     """One side: what is stored under this name or path, else the host that is called so."""
-    from dflash_doctor import baselines, parse
-    from dflash_doctor.cli.choosing import named
+    from dflash_doctor import parse
+    from dflash_doctor.cli.choosing import named, opened
     from dflash_doctor.cli.looking import capture_of, host_of
 
-    kept = baselines.Store(store)
+    kept = opened(store)
     live = "@" in text or "://" in text or text == "localhost" or ":" in text
     if not live:
         try:

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.status import Status
-
-from dflash_doctor.load import Progress
 from dflash_doctor.report.hosttext import plain
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from dflash_doctor.load import Progress
+
+PATIENCE_S = 1.0  # what is over before says nothing
 
 
 class Watch:
-    """One line that changes; silent when stderr is no terminal."""
+    """One line that changes; silent when stderr is no terminal, and for what is over within `patience_s`."""
 
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._status: Status | None = Status("", console=console) if sys.stderr.isatty() else None
+    def __init__(self, first: str = "", patience_s: float = 0.0) -> None:
+        self._timer: threading.Timer | None = None
+        self._status: Status | None = None
+        if sys.stderr is None or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        self._status = Console(stderr=True).status(Text(plain(first)))
+        if patience_s > 0:
+            self._timer = threading.Timer(patience_s, self._status.start)
+            self._timer.daemon = True
 
     def __enter__(self) -> Watch:
-        if self._status is not None:
+        if self._timer is not None:
+            self._timer.start()
+        elif self._status is not None:
             self._status.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
         if self._status is not None:
             self._status.stop()
 
     def phase(self, text: str) -> None:
         """Name what is being done now."""
         if self._status is not None:
-            self._status.update(plain(text))
+            from rich.text import Text
+
+            self._status.update(Text(plain(text)))
 
     def load(self, p: Progress) -> None:
         """Where the load stands."""
