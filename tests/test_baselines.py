@@ -188,10 +188,12 @@ def test_the_file_is_yaml_that_people_read(tmp_path):
 
 def test_what_the_prefix_cache_found_is_the_same_after_keeping():
     # SGLang tells it in prefill lines only, and those are no steady state
-    prefill = [Interval(i, None, kind="prefill", prefix_hit_rate=0.02, steady=False) for i in range(5)]
+    prefill = [
+        Interval(i, None, kind="prefill", prefix_hit_rate=rate, steady=False) for i, rate in enumerate((0.0, 0.0, 0.8))
+    ]
     back = to_snapshot(kept(s=replace(tuned(), intervals=(steps(1, 73.5), *prefill))))
-    assert [i.prefix_hit_rate for i in back.intervals] == [None, *[0.02] * 5]
-    assert [i.steady for i in back.intervals] == [True, *[False] * 5]
+    assert [i.prefix_hit_rate for i in back.intervals] == [None, 0.0, 0.0, 0.8]
+    assert [i.steady for i in back.intervals] == [True, False, False, False]
 
 
 def test_broken_yaml_is_said_with_its_line(tmp_path):

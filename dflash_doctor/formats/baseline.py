@@ -161,11 +161,7 @@ def from_snapshot(s: Snapshot, name: str, passport: Passport) -> Baseline:
         counters=[
             Count(name=c.name, value=c.value, kind=c.kind, labels=dict(c.labels), seconds=c.seconds) for c in s.counters
         ],
-        intervals=[
-            *(_interval(i) for i in _spread([i for i in s.intervals if i.steady])),
-            # prompts arrive in lines that are not steady, and those alone may tell what the prefix cache found
-            *(_interval(i) for i in _spread([i for i in s.intervals if not i.steady and i.prefix_hit_rate])),
-        ],
+        intervals=[_interval(i) for i in _telling(s.intervals)],
         lines=[_line(x) for x in s.signals],
         gaps=[{"what": g.what, "why": g.why} for g in s.gaps],
     )  # fmt: skip
@@ -226,6 +222,13 @@ def _typical(rows: list[GpuReading]) -> dict[str, Any]:
 def _interval(i: Interval) -> dict[str, Any]:
     kept = {f.name: getattr(i, f.name) for f in fields(i) if f.name != "time" and not (f.name == "steady" and i.steady)}
     return {k: _unfrozen(v) for k, v in kept.items() if v not in (None, (), "")}
+
+
+def _telling(rows: Iterable[Interval]) -> Iterable[Interval]:
+    """Steady ones; and since prompts arrive in others, which alone may tell what the prefix cache found, those too."""
+    rows = list(rows)
+    yield from _spread([i for i in rows if i.steady])
+    yield from _spread([i for i in rows if not i.steady and i.prefix_hit_rate is not None])
 
 
 def _spread(rows: list[Interval]) -> list[Interval]:
