@@ -30,6 +30,8 @@ from dflash_doctor.stats import judge
 
 # what a request asked for: two numbers are held against each other only when these agree
 ASKED = ("input_tokens", "output_tokens", "request_rate", "dataset", "definition", "from", "derived", "version")
+# these grow with the length of the answers, and a load asks for the length that its time has room for
+BY_ANSWER = ("e2e_ms", "req_s")
 GPU_CONDITIONS = (
     "power.limit",
     "pcie.link.gen.max",
@@ -110,7 +112,8 @@ def _deltas(now: Snapshot, was: Snapshot) -> tuple[Delta, ...]:
 def _grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
     groups: dict[Key, list[Sample]] = {}
     for s in samples:
-        asked = tuple((k, _hashable(s.conditions[k])) for k in ASKED if s.conditions.get(k) is not None)
+        alike = (*ASKED, "max_tokens") if s.metric in BY_ANSWER else ASKED
+        asked = tuple((k, _hashable(s.conditions[k])) for k in alike if s.conditions.get(k) is not None)
         concurrency = None if s.concurrency is None else float(round(s.concurrency))
         # a per-prompt value and a value of the whole round are two different numbers
         groups.setdefault((s.metric, s.workload, concurrency, (*asked, ("each", s.prompt is not None))), []).append(s)

@@ -73,3 +73,15 @@ def test_lines_of_the_baseline_are_marked_as_such():
 )
 def test_two_ways_to_say_the_same_are_no_difference(key, now, was):
     assert keys(held(snapshot(settings={key: now}), snapshot(settings={key: was}))) == []
+
+
+@pytest.mark.parametrize(("metric", "was", "now"), [("req_s", 1.35, 1.06), ("e2e_ms", 740.0, 938.0)])
+def test_longer_answers_take_longer_and_that_is_no_regression(metric, was, now):
+    def asked(value, tokens, of=metric):
+        return snapshot(samples=[speed(value, metric=of, workload="battery", max_tokens=tokens)])
+
+    assert held(asked(now, 64), asked(was, 48)).deltas == ()
+    assert [d.metric for d in held(asked(now, 48), asked(was, 48)).deltas] == [metric]
+    # a rate of tokens is what it is, however many there were
+    rate = held(asked(70.0, 64, "output_tok_s"), asked(70.0, 48, "output_tok_s"))
+    assert [d.verdict for d in rate.deltas] == ["same"]
