@@ -45,7 +45,7 @@ def test_the_first_story_names_the_drafter_and_its_share():
     assert re.search(r"regressed: 1[678]\.\d tok/s, was [67]\d\.\d \((3\.[89]|4\.[0-4])x slower\)", said)
     first = said[said.index(" 1. ") :]
     assert first.startswith(" 1. spec.drafter_undertrained critical")
-    assert "1.17 tokens per step" in first and "of the slow-down: 0.3" in first
+    assert re.search(r"\(1\.1[5-9] tokens per step, .* [67]\d% of the slow-down: 0\.3\d?x", first)
 
 
 def test_a_server_that_does_not_come_up_is_put_down_to_the_library_that_is_in_the_way():
