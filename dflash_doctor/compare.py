@@ -42,6 +42,7 @@ GPU_CONDITIONS = (
 )
 LENGTHS = ("input_tokens", "output_tokens", "request_rate")
 CLOSE = 0.8  # answers that end on their own differ by some per cent in length; their rates can still be compared
+ARGUMENTS = "server_args="
 LEVELS = ("WARNING", "ERROR", "CRITICAL")
 
 Key = tuple[str, str | None, float | None, tuple[tuple[str, Any], ...]]
@@ -179,7 +180,7 @@ def _setting_drifts(now: Snapshot, was: Snapshot) -> list[Drift]:
         if before is None or after is None:
             # a setting only one side speaks of differs only when both sides would have spoken of it
             one = before or after
-            if one is not None and one.said == "asked" and _would_say(key, now if after is None else was, one):
+            if one is not None and _would_say(key, now if after is None else was, one):
                 found.append(Drift(key, before, after))
         elif not settings.alike(key, before.value, after.value) or _automatic(key, before, after):
             found.append(Drift(key, before, after))
@@ -194,12 +195,19 @@ def _automatic(key: str, was: Setting, now: Setting) -> bool:
 
 
 def _would_say(key: str, silent: Snapshot, one: Setting) -> bool:
-    """Whether the silent side would have told had it been set: same engine's flags or environment were read there."""
+    """Whether the silent side would have told had it been set: the same kind of source was read there."""
+    if one.said != "asked":
+        return _listed(one) and any(_listed(s) for s in silent.settings.values())
     if key.startswith("env."):
         return any(k.startswith("env.") for k in silent.settings) or "environ" in silent.sources
     if key.startswith("other."):
         return any(k.startswith("other.") for k in silent.settings)
     return bool(silent.asked)
+
+
+def _listed(s: Setting) -> bool:
+    """Whether it was told in SGLang's list of all its arguments, which leaves out nothing that has a value."""
+    return s.said == "effective" and s.evidence is not None and ARGUMENTS in s.evidence.text
 
 
 def _named(family: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> list[Drift]:

@@ -227,8 +227,10 @@ def _leans_slower(speeds: Sequence[Delta]) -> bool:
 
 
 def _saw_nothing(c: Comparison) -> bool:
-    """Whether no engine was seen: fine cards, or numbers with nothing to hold against them, are no healthy server."""
-    return not (c.now.engine or c.now.intervals or (c.now.samples and c.was is not None))
+    """Whether no engine at work was seen: a text that names one, fine cards or numbers alone are no healthy server."""
+    now = c.now
+    engine = now.engine and (now.version or now.settings or now.samples or now.counters or now.served is not None)
+    return not (engine or now.intervals or (now.samples and c.was is not None))
 
 
 def severity_of(found: Iterable[Finding]) -> Severity:

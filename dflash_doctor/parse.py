@@ -8,6 +8,7 @@ default of that version.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -18,6 +19,8 @@ from typing import Any
 from dflash_doctor import parsers, settings
 from dflash_doctor.model import Capture, Facts, Gap, Setting, Snapshot, Unreadable
 
+NUMBERED = re.compile(r"server\.\d+\.log(\.gz)?")
+A_YEAR = 366 * 86400.0  # an undated log counts seconds from its start
 STRENGTH = {"default": 0, "asked": 1, "effective": 2}
 
 
@@ -41,11 +44,15 @@ def parse(capture: Capture) -> Snapshot:
 def _in_sequence(read: list[tuple[str, Facts]]) -> list[tuple[str, Facts]]:
     """Logs of one server that follow each other in time are its starts: all but the last are earlier ones.
 
-    Logs that overlap are ranks or hosts of one start and stay side by side.
+    Logs that overlap are ranks or hosts of one start and stay side by side. Where logs tell no date their numbers tell
+    the order, if each holds a whole start: of several hosts of one start only one opens the HTTP port.
     """
     logs = [(span, name, facts) for name, facts in read if name.startswith("server.") and (span := _span(facts))]
     logs.sort(key=lambda x: x[0])
     apart = all(a[0][1] < b[0][0] for a, b in pairwise(logs))
+    if not apart and all(NUMBERED.fullmatch(name) and _starts(facts) for _, name, facts in logs):
+        logs.sort(key=lambda x: int(x[1].split(".")[1]))
+        apart = len({str(s.value) for _, _, f in logs for s in f.settings if s.key == "model.path"}) <= 1
     if len(logs) < 2 or not apart or len({facts.engine for _, _, facts in logs}) > 1:
         return read
     *before, (_, last, facts) = logs
@@ -53,6 +60,12 @@ def _in_sequence(read: list[tuple[str, Facts]]) -> list[tuple[str, Facts]]:
     whole = replace(facts, earlier=(*earlier, *facts.earlier))
     gone = {name for _, name, _ in before}
     return [(name, whole if name == last else f) for name, f in read if name not in gone]
+
+
+def _starts(facts: Facts) -> bool:
+    """Whether the log has no date and shows a server that opened its port."""
+    undated = all(s.time is None or s.time < A_YEAR for s in facts.signals)
+    return undated and any(s.id in ("engine.ready", "engine.http_ready") for s in facts.signals)
 
 
 def _span(facts: Facts) -> tuple[float, float] | None:

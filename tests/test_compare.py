@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_doctor.model import Setting
+from dflash_doctor.model import Evidence, Setting
 from tests.rules.build import card, held, signal, snapshot, speed
 
 
@@ -40,6 +40,18 @@ def test_a_flag_that_only_one_side_has_differs_when_the_other_would_have_said():
     with_flags = snapshot(settings={"sched.max_seqs": flag, "model.path": other})
     assert "sched.max_seqs" in keys(held(with_flags, snapshot(settings={"model.path": other})))
     assert "sched.max_seqs" not in keys(held(with_flags, snapshot(settings={"cudagraph.mode": "full"})))
+
+
+def test_an_argument_that_is_in_only_one_of_two_whole_lists_differs():
+    def said(key, value):
+        return Setting(key, value, "effective", evidence=Evidence("server.log", "server_args={'model_path': '/m', …}"))
+
+    alike = {"model.path": said("model.path", "/m")}
+    window = {"spec.draft_window": said("spec.draft_window", 2048)}
+    was, now = snapshot("sglang", settings=alike | window), snapshot("sglang", settings=alike)
+    assert keys(held(now, was)) == ["spec.draft_window"]
+    # a log that shows no list of arguments says nothing of what it leaves out
+    assert keys(held(snapshot("sglang", settings={"model.path": "/m"}), was)) == []
 
 
 def test_packages_driver_and_version_read_like_settings():

@@ -94,6 +94,10 @@ def test_nothing_seen_is_inconclusive_and_never_healthy():
     assert diagnose(Comparison(now=snapshot(engine=None)), "x").verdict == "inconclusive"
 
 
+def test_a_text_that_only_names_an_engine_is_inconclusive_and_never_healthy():
+    assert diagnose(Comparison(now=snapshot(engine="vllm")), "x").verdict == "inconclusive"
+
+
 def test_cards_without_an_engine_are_inconclusive_and_never_healthy():
     assert diagnose(Comparison(now=snapshot(engine=None, readings=[card(0)])), "x").verdict == "inconclusive"
 

@@ -94,3 +94,17 @@ def test_earlier_starts_are_snapshots_of_their_own():
     s = parse(capture(server__log=first + LOG))
     assert [e.value("attention.backend") for e in s.earlier] == ["flash_attn"]
     assert s.value("attention.backend") == "triton"
+
+
+READY = "(APIServer pid=1) INFO:     Application startup complete.\n"
+
+
+def test_numbered_logs_without_a_year_are_starts_in_their_order():
+    first = LOG.replace("TRITON_ATTN", "FLASH_ATTN")
+    s = parse(capture(server__2__log=LOG + READY, server__1__log=first + READY))
+    assert [e.value("attention.backend") for e in s.earlier] == ["flash_attn"]
+    assert s.value("attention.backend") == "triton"
+
+
+def test_numbered_logs_of_which_one_opens_no_port_are_hosts_of_one_start():
+    assert parse(capture(server__1__log=LOG + READY, server__2__log=LOG)).earlier == ()

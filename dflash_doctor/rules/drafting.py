@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from statistics import median
 
 from dflash_doctor import settings
-from dflash_doctor.model import Comparison, Evidence, Sample, Snapshot
+from dflash_doctor.model import Comparison, Evidence, Sample, Snapshot, lines
 from dflash_doctor.physics import curve, tokens_per_step
 
 # a first position accepted less often than this is not a weak guess but no guess at all: a wrong token of a
 # vocabulary of 100,000 is hardly ever right by chance, while even a badly trained head gets one in ten
 WIRED_WRONGLY = 0.03
-NEVER = 1.05  # tokens per step at which drafting gives nothing
+NEVER = 1.1  # tokens per step up to which drafting gives nothing: the dearest part of a step is drafting it
 LENGTH = re.compile(r"(?<![\w.])(?P<n>\d+(?:\.\d+)?)\s*(?P<k>k)\b|(?:ctx|context|len|input)[-_ ]?(?P<m>\d{3,})", re.I)
 LONG, SHORT = 8000, 2000  # tokens of context; drafters are usually trained up to 2k or 4k
+# where contexts reach far beyond that: short is under an eighth of the longest, long is the upper half
+FAR, NEAR = 8, 2
 SERIAL = ("mtp", "eagle", "eagle3", "draft_model", "medusa")  # one pass of the drafter for each position
 
 
@@ -104,7 +106,7 @@ def shown(d: Drafting) -> str:
 def break_even(d: Drafting) -> str | None:
     """What turning drafting off would give at best, in words; from the measured tokens per step alone.
 
-    Speculation pays above A = R, the cost of a drafted step over a plain one (MEASURING.md 5.2). R is not known
+    Speculation pays above A = R, the cost of a drafted step over a plain one. R is not known
     without a run that does not draft, but it is never below 1, so with A this low drafting cannot pay much.
     """
     if d.length is None or d.length > 1.3:
@@ -138,15 +140,14 @@ def short_and_long(s: Snapshot | None) -> tuple[float, float, tuple[Evidence, ..
     if s is None:
         return None
     rows = [
-        (i.context_tokens, i.accept_length, i)
+        (i.context_tokens, i.accept_length, Evidence("server.log", i.text, i.line) if i.text else None)
         for i in s.intervals
         if i.context_tokens and i.accept_length and i.running == 1
     ]
-    short = [a for n, a, _ in rows if n < SHORT]
-    long = [a for n, a, _ in rows if n > LONG]
-    lines = tuple(Evidence("server.log", i.text, i.line) for n, _, i in rows if n > LONG and i.text)[:2]
-    for x in s.samples:
-        size = _context(x)
-        if x.metric == "accept_length" and size is not None:
-            (short if size < SHORT else long if size > LONG else []).append(x.value)
-    return (float(median(short)), float(median(long)), lines) if short and long else None
+    rows += [(n, x.value, None) for x in s.samples if x.metric == "accept_length" and (n := _context(x)) is not None]
+    longest = max((n for n, _, _ in rows), default=0.0)
+    short = [a for n, a, _ in rows if n < max(SHORT, longest / FAR)]
+    long = [(a, line) for n, a, line in rows if n > max(LONG, longest / NEAR)]
+    if not short or not long:
+        return None
+    return float(median(short)), float(median(a for a, _ in long)), lines([line for _, line in long])[:2]

@@ -28,6 +28,12 @@ def test_loader_warnings_about_the_drafter_make_it_surer():
     assert skipped.evidence in warned.evidence
 
 
+def test_eight_tokens_in_a_hundred_steps_are_no_guesses_either():
+    said = signal("spec.block_mismatch", "Draft config num_target_layers=40 differs from runtime num_hidden_layers=48")
+    finding = found("spec.drafter_target_mismatch", drafts(1.08, (), [said]))
+    assert said.evidence in finding.evidence and finding.confidence > 0.8
+
+
 def test_a_poor_drafter_still_gets_one_first_token_in_ten():
     assert found("spec.drafter_target_mismatch", drafts(1.17, (0.12, 0.03))) is None
 

@@ -22,21 +22,21 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import TOKENS
-from dflash_doctor.rules.drafting import LONG, SHORT, decays, short_and_long
+from dflash_doctor.rules.drafting import acceptance, decays, short_and_long
 
 
 def check(c: Comparison) -> Finding | None:
     fallen = decays(c)
     if fallen is None:
         return None
-    short, long, lines = fallen
+    short, long, shown = fallen
     was = short_and_long(c.was)
     return Finding(
         cause="",
-        summary=f"tokens per step fall from {short:.2f} under {SHORT:,} tokens of context to {long:.2f} above {LONG:,}",
+        summary=f"tokens per step fall from {short:.2f} at short contexts to {long:.2f} at long ones",
         confidence=0.65 if was else 0.5,
         severity="warning",
-        evidence=lines,
+        evidence=shown or acceptance(c.now),
         effects=("spec.acceptance_collapse",),
         next_steps=(
             "measure acceptance at 1k, 8k and 32k tokens",

@@ -28,6 +28,10 @@ from dflash_doctor.rules.drafting import SERIAL, acceptance, drafting, same_draf
 from dflash_doctor.rules.seen import proof, put_back
 
 GOOD_FIRST = 0.4  # below this the drafter is the question, not its length
+# what one pass of a serial drafter costs beside a pass of the target, at the least: a head is one layer of some 32
+# to 64 and a vocabulary projection
+PASS = 0.04
+WASTE = 1.1  # a length counts as mistuned where the best one would be this much faster even at that cost
 
 
 def check(c: Comparison) -> Finding | None:
@@ -36,22 +40,21 @@ def check(c: Comparison) -> Finding | None:
         return None
     was = drafting(c.was) if c.was else None
     changed = [d for d in c.drift("spec.depth", "spec.topk") if d.was and d.now] if was and same_drafter(c) else []
-    enough = _enough(now.curve)
-    wasteful = (
-        enough is not None and (now.first or 0) >= GOOD_FIRST and enough <= now.depth / 3 and now.method in SERIAL
-    )
+    enough, gain = _best(now.curve)
+    wasteful = gain >= WASTE and (now.first or 0) >= GOOD_FIRST and now.method in SERIAL
     if not changed and not wasteful:
         return None
     if changed and was and was.length and now.length < 0.7 * was.length and (now.first or 1) < 0.3:
         return None  # the drafter broke; its length is not the question
     words = changed[0].words() if changed else f"{now.depth} tokens are drafted"
-    if enough is not None:
-        words += f"; {enough} would keep 95 % of the {now.length:.2f} tokens per step"
+    if wasteful:
+        kept = best_depth(now.curve)[enough]
+        words += f"; {enough} would keep {kept:.2f} of the {now.length:.2f} tokens per step and save the other passes"
     steps = tuple(put_back(d) for d in changed) or (f"draft {enough} tokens instead of {now.depth}",)
     return Finding(
         cause="",
         summary=words,
-        confidence=0.8 if changed and (wasteful or c.slower) else 0.6 if wasteful and now.depth >= 8 else 0.4,
+        confidence=0.8 if changed and (wasteful or c.slower) else 0.6 if wasteful else 0.4,
         severity="warning",
         evidence=(*acceptance(c.now), *proof(*changed, c.now.settings.get("spec.depth"))),
         next_steps=steps,
@@ -59,9 +62,10 @@ def check(c: Comparison) -> Finding | None:
     )
 
 
-def _enough(curve: tuple[float, ...]) -> int | None:
-    """The shortest draft that keeps 95 % of what the whole block gives beyond one token."""
+def _best(curve: tuple[float, ...]) -> tuple[int, float]:
+    """The fastest length by A(K) / (1 + K x PASS), and by what factor it beats the whole block."""
     if len(curve) < 2:
-        return None
-    gains = [a - 1 for a in best_depth(curve)]
-    return next((k for k, g in enumerate(gains) if k and g >= 0.95 * gains[-1]), None) if gains[-1] > 0 else None
+        return len(curve), 1.0
+    speeds = [a / (1 + k * PASS) for k, a in enumerate(best_depth(curve))]
+    best = max(range(1, len(speeds)), key=speeds.__getitem__)
+    return best, speeds[best] / speeds[-1]
