@@ -29,8 +29,12 @@ from dflash_doctor.model import (
     ReportVerdict,
     Severity,
     Slowdown,
+    Unexplained,
 )
-from dflash_doctor.physics import QUEUE, TOKENS, Loss, losses, slowdown
+from dflash_doctor.physics import QUEUE, RESIDUAL, TOKENS, Loss, losses, slowdown
+from dflash_doctor.rules.break_even import break_even
+from dflash_doctor.rules.leads import bisection, leads
+from dflash_doctor.rules.suspects import suspects
 from dflash_doctor.stats import OK
 
 NOT_A_REGRESSION = ("workload.changed", "measurement.artifact")
@@ -38,6 +42,7 @@ FAILING = "server.failing"
 MOVED = 0.10  # share of the whole loss from which on a factor counts as having moved
 UNMOVED_WEIGHT = 0.35  # a fault whose factor did not move keeps this much of its confidence
 LOUD = 0.5  # below this a finding is "to check" (CONTRACTS.md §4)
+FELT = 0.97  # a factor nearer to one than this needs no cause
 DROPPED = 0.1  # weaker suspicions are not worth a tired person's time
 
 
@@ -59,6 +64,8 @@ def diagnose(
     verdict = _verdict(c, found)
     if verdict == "healthy":
         found = tuple(replace(f, severity="info") for f in found)
+    open_parts = _unexplained(c, slow, found)
+    left = leads(c, [f for f in found if f.severity != "info"]) if open_parts else ()
     return Diagnosis(
         target=target,
         verdict=verdict,
@@ -70,6 +77,10 @@ def diagnose(
         baseline_why=baseline_why,
         taken_at=c.now.taken_at,
         notes=tuple(notes),
+        unexplained=open_parts,
+        leads=left,
+        bisection=bisection(left),
+        break_even=break_even(c),
     )
 
 
@@ -162,7 +173,7 @@ def _owned(slow: Slowdown | None, found: Sequence[Finding]) -> Slowdown | None:
 
 
 def _own(part: Part, found: Sequence[Finding], crowded: bool) -> Part:
-    if part.factor > 0.97:
+    if part.factor > FELT:
         return part
     # waiting in a queue shows in every time that a user measures where several ask at once, never in tokens per step
     names = {part.name, QUEUE} if crowded and part.name != TOKENS else {part.name}
@@ -182,6 +193,20 @@ def _with_impact(f: Finding, slow: Slowdown | None) -> Finding:
     if theirs and f.severity != "info":
         return replace(f, impact=Impact(math.prod(p.factor for p in theirs), bound=True))
     return f
+
+
+# -- what is left -----------------------------------------------------------------------------------------------------
+
+
+def _unexplained(c: Comparison, slow: Slowdown | None, found: Sequence[Finding]) -> tuple[Unexplained, ...]:
+    """Parts of a real slow-down that no root owns, the heaviest first; an effect owns nothing for good."""
+    measures = any(f.cause in NOT_A_REGRESSION and f.severity != "info" for f in found)
+    if slow is None or not c.slower or c.unlike or measures:
+        return ()
+    roots = {f.cause for f in found if _is_root(f)}
+    open_parts = [p for p in slow.parts if p.factor <= FELT and p.cause not in roots and p.name != RESIDUAL]
+    heaviest = sorted(open_parts, key=lambda p: p.factor)
+    return tuple(Unexplained(p.name, p.factor, suspects(c, p.name)) for p in heaviest)
 
 
 # -- verdict ----------------------------------------------------------------------------------------------------------

@@ -313,7 +313,7 @@ def _shown(setting: Setting | None) -> str:
         return "not set"
     if isinstance(setting.value, bool):
         return "on" if setting.value else "off"
-    return str(setting.value)
+    return f"{setting.value:g}" if isinstance(setting.value, float) else str(setting.value)
 
 
 Basis = Literal["baseline", "previous boot", "none"]
@@ -415,6 +415,53 @@ class Slowdown:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Suspect:
+    """A root that could be behind a loss nothing explains: True speaks for it, False against it, None is open."""
+
+    cause: str
+    speaks: bool | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A difference that no finding speaks of."""
+
+    what: str
+    weight: float  # 0..1: how likely such a change moves the speed
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """The fewest restarts that find which difference is guilty."""
+
+    first: tuple[Lead, ...]  # put these back together, then look on which side the speed is
+    restarts: float  # to expect, all in all
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A loss that no cause was named for, and what is left to look at."""
+
+    part: str  # the factor of the speed
+    factor: float
+    suspects: tuple[Suspect, ...] = ()
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Whether speculation pays: it does where `kept` is above `cost`."""
+
+    kept: float  # tokens per step, bonus counted
+    cost: float  # time of a drafted step over a plain one; a lower bound unless measured
+    measured: bool = False
+    depth: int | None = None  # tokens drafted per step
+    best_depth: int | None = None  # a length that would be faster, by the measured acceptance by position
+    best_gain: float | None = None  # by about this factor
+
+
 ReportVerdict = Literal["healthy", "minor", "regressed", "unconfirmed", "suspect", "inconclusive", "not_comparable"]
 
 
@@ -432,6 +479,10 @@ class Diagnosis:
     baseline_why: str = ""
     taken_at: str | None = None
     notes: tuple[str, ...] = ()
+    unexplained: tuple[Unexplained, ...] = ()
+    leads: tuple[Lead, ...] = ()  # only where something is not explained
+    bisection: Bisection | None = None
+    break_even: BreakEven | None = None
 
     @property
     def now(self) -> Snapshot:

@@ -124,6 +124,47 @@ class Gap(_Model):
     why: str
 
 
+class Suspect(_Model):
+    """A root that could be behind a loss nothing explains."""
+
+    cause: str
+    speaks: bool | None = Field(description="true: something speaks for it; false: against it; null: not seen")
+    words: str
+
+
+class Unexplained(_Model):
+    """A loss that no root answers for."""
+
+    part: str
+    factor: float | None
+    suspects: list[Suspect]
+
+
+class Lead(_Model):
+    """A difference that no finding speaks of."""
+
+    what: str
+    weight: float | None = Field(description="0..1: how likely such a change moves the speed")
+
+
+class Bisection(_Model):
+    """The fewest restarts that find the guilty difference."""
+
+    first: list[str] = Field(description="differences to put back together")
+    restarts: float | None = Field(description="to expect, all in all")
+
+
+class BreakEven(_Model):
+    """Speculation pays where `kept` is above `cost`."""
+
+    kept: float | None = Field(description="tokens per step, bonus counted")
+    cost: float | None = Field(description="time of a drafted step over a plain one; a lower bound unless measured")
+    measured: bool
+    depth: int | None
+    best_depth: int | None
+    best_gain: float | None
+
+
 class ReportFile(_Model):
     """The whole document."""
 
@@ -145,5 +186,9 @@ class ReportFile(_Model):
     fresh: list[Fresh] = Field(default_factory=list, description="warnings that the baseline did not have")
     unlike: list[str] = Field(default_factory=list, description="conditions that differ, in words")
     gaps: list[Gap]
+    unexplained: list[Unexplained] = Field(default_factory=list)
+    leads: list[Lead] = Field(default_factory=list, description="likeliest first; only where a loss is not explained")
+    bisection: Bisection | None = None
+    break_even: BreakEven | None = None
     notes: list[str] = Field(default_factory=list)
     sources: list[str] = Field(default_factory=list, description="files that were read")

@@ -10,7 +10,19 @@ from typing import Any
 from dflash_doctor import __version__
 from dflash_doctor.formats import report as form
 from dflash_doctor.metrics import METRICS
-from dflash_doctor.model import Delta, Diagnosis, Drift, Evidence, Finding, Impact, Setting, Slowdown
+from dflash_doctor.model import (
+    Bisection,
+    BreakEven,
+    Delta,
+    Diagnosis,
+    Drift,
+    Evidence,
+    Finding,
+    Impact,
+    Setting,
+    Slowdown,
+    Unexplained,
+)
 
 
 def render(d: Diagnosis) -> str:
@@ -41,6 +53,10 @@ def document(d: Diagnosis) -> form.ReportFile:
         ],
         unlike=[_text(x) for x in d.comparison.unlike],
         gaps=[form.Gap(what=_text(g.what), why=_text(g.why)) for g in d.gaps],
+        unexplained=[_unexplained(u) for u in d.unexplained],
+        leads=[form.Lead(what=_text(x.what), weight=_number(x.weight)) for x in d.leads],
+        bisection=None if d.bisection is None else _bisection(d.bisection),
+        break_even=None if d.break_even is None else _break_even(d.break_even),
         notes=[_text(n) for n in d.notes],
         sources=[_text(s) for s in d.now.sources],
     )
@@ -66,6 +82,22 @@ def _finding(rank: int, f: Finding) -> form.Finding:
         impact=None if f.impact is None else _impact(f.impact), evidence=[_evidence(e) for e in f.evidence],
         effects=list(f.effects), next_steps=[_text(s) for s in f.next_steps], against=[_text(a) for a in f.against],
         touches=list(f.touches),
+    )  # fmt: skip
+
+
+def _unexplained(u: Unexplained) -> form.Unexplained:
+    suspects = [form.Suspect(cause=s.cause, speaks=s.speaks, words=_text(s.words)) for s in u.suspects]
+    return form.Unexplained(part=u.part, factor=_number(u.factor), suspects=suspects)
+
+
+def _bisection(b: Bisection) -> form.Bisection:
+    return form.Bisection(first=[_text(x.what) for x in b.first], restarts=_number(b.restarts))
+
+
+def _break_even(b: BreakEven) -> form.BreakEven:
+    return form.BreakEven(
+        kept=_number(b.kept), cost=_number(b.cost), measured=b.measured, depth=b.depth, best_depth=b.best_depth,
+        best_gain=_number(b.best_gain),
     )  # fmt: skip
 
 

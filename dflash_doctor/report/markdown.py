@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dflash_doctor import __version__
 from dflash_doctor.model import Diagnosis, Finding
-from dflash_doctor.report import receipt, words
+from dflash_doctor.report import left, receipt, words
 from dflash_doctor.report.hosttext import excerpt, plain, telling
 
 EVIDENCE, DRIFTS, NUMBERS, WARNINGS = 10, 30, 30, 10
@@ -29,6 +29,12 @@ def render(d: Diagnosis) -> str:
         "\n".join(f"* {prose(line)}" for line in words.about(d)),
         _receipt(d),
         *(_finding(i, f, d) for i, f in enumerate(d.findings, 1)),
+        *(
+            _list(f"Not explained: {prose(left.unexplained(u))}", [prose(": ".join(row)) for row in left.suspects(u)])
+            for u in d.unexplained
+        ),
+        _list("Differences that no cause speaks of", [code(x) for x in left.differences(d.leads)]),
+        prose(left.plan(d)),
         _table(
             "What differs",
             ("setting", words.then(d), "now"),

@@ -11,6 +11,7 @@ from dflash_doctor.model import Diagnosis, Finding, Part, Slowdown
 from dflash_doctor.physics import TOKENS, tokens_per_step
 from dflash_doctor.report.figures import bare, label, percent, times, value
 from dflash_doctor.report.hosttext import plain
+from dflash_doctor.report.left import meter
 from dflash_doctor.report.words import then
 
 WHOLE = (0.95, 1.05)  # a share that is the whole, as far as such numbers go
@@ -44,7 +45,8 @@ def notes(d: Diagnosis) -> tuple[str, ...]:
         now, was = (tokens_per_step(s, slow.concurrency) for s in (d.now, d.comparison.was))
         if now is not None and was is not None:
             said.insert(0, f"{TOKENS}: {now:.2f} now, {was:.2f} in the baseline")
-    return (*said, *((f"{label(slow.metric)}: {plain(slow.note)}",) if slow.note else ()))
+    said += [f"{label(slow.metric)}: {plain(slow.note)}"] if slow.note else []
+    return (*said, *((meter(d),) if meter(d) else ()))
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from dflash_doctor.model import Comparison, Diagnosis, Evidence, Finding
-from dflash_doctor.report import receipt, words
+from dflash_doctor.report import left, receipt, words
 from dflash_doctor.report.hosttext import COMMON, excerpt, pattern, plain, telling
 from dflash_doctor.report.layout import bar, columns, entry, hang, text_of, whole, widest
 
 WIDTH, NARROWEST, WIDEST = 80, 40, 110  # longer lines are hard to read however wide the terminal is
-EVIDENCE, DRIFTS, NUMBERS, WARNINGS, GAPS = 6, 10, 12, 5, 12  # rows shown, the rest is counted
+EVIDENCE, DRIFTS, NUMBERS, WARNINGS, GAPS, LEADS = 6, 10, 12, 5, 12, 6  # rows shown, the rest is counted
 SOURCE_WIDTH = 18
 SHORTEST_BAR, DRAWN_FROM = 12, 60
 VERDICT_STYLE = {
@@ -61,7 +61,19 @@ def lines(d: Diagnosis, width: int) -> list[Text]:
     if d.verdict == "healthy":
         sections: tuple[Callable[[Diagnosis, int], list[Text]], ...] = (_head, _remarks, _notes, _gaps, _looked)
     else:
-        sections = (_head, _receipt, _findings, _remarks, _differences, _numbers, _warnings, _notes, _gaps, _looked)
+        sections = (
+            _head,
+            _receipt,
+            _findings,
+            _left,
+            _remarks,
+            _differences,
+            _numbers,
+            _warnings,
+            _notes,
+            _gaps,
+            _looked,
+        )
     parts = [part for part in (section(d, width) for section in sections) if part]
     return [line for i, part in enumerate(parts) for line in ([Text()] if i else []) + part]
 
@@ -161,6 +173,22 @@ def _steps(steps: Sequence[str], width: int, lead: str) -> list[Text]:
     for step in map(plain, steps):
         begin = _first(lead, out)
         out += whole(step, begin, COMMAND) if words.is_command(step) else hang(step, width, f"{begin}- ")
+    return out
+
+
+def _left(d: Diagnosis, width: int) -> list[Text]:
+    """Losses that no root answers for, what was looked at, and the way to find out."""
+    out: list[Text] = []
+    for u in d.unexplained:
+        out += [Text(f"Not explained: {left.unexplained(u)}", style=HEAD)]
+        rows = left.suspects(u)
+        column = _column([name for name, _ in rows], width)
+        out += [x for name, body in rows for x in entry(name, body, column, width, "  ")]
+    if d.leads:
+        out += [Text("Differences that no cause speaks of, the likeliest first", style=HEAD)]
+        for i, line in enumerate(left.differences(d.leads[:LEADS]), 1):
+            out += hang(line, width, f"  {i}. ")
+        out += _more(d.leads, LEADS, width, "  ") + (hang(left.plan(d), width, "  try  ") if left.plan(d) else [])
     return out
 
 

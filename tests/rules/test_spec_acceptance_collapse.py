@@ -17,7 +17,7 @@ def drafts(length, curve=(), **settings):
 def test_far_fewer_tokens_per_step_than_tuned_are_named():
     finding = found("spec.acceptance_collapse", drafts(1.17, (0.12, 0.03)), drafts(3.2))
     assert finding.summary == "drafts keep 1.17 tokens per step, first position 12%, 7 drafted, 3.20 when tuned"
-    assert "turn it off and compare" in finding.next_steps[0]
+    assert "turn speculation off once and compare" in finding.next_steps[0]
 
 
 def test_without_a_baseline_a_dead_first_position_tells():

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dflash_doctor.model import Comparison, Evidence, Finding, Snapshot
-from dflash_doctor.physics import QUEUE, STEP
+from dflash_doctor.physics import PREFILL, QUEUE, STEP
 from dflash_doctor.rules.cards import loaded, numbers, reading_lines
 from dflash_doctor.rules.seen import new_about, proof, proofs
 
@@ -84,7 +84,7 @@ def check(c: Comparison) -> Finding | None:
             *proof(*c.drift("host.cpu_model", "host.cgroup.cpu_max", "host.governor")),
         ),
         next_steps=_steps(throttled, offload=bool(offload)),
-        touches=(STEP, QUEUE),
+        touches=(STEP, PREFILL, QUEUE),
     )
 
 

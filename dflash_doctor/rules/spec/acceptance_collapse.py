@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import TOKENS
-from dflash_doctor.rules.drafting import acceptance, break_even, drafting, fell, shown
+from dflash_doctor.rules.drafting import acceptance, drafting, fell, shown, worth_turning_off
 
 LEFTOVER = True
 
@@ -40,7 +40,7 @@ def check(c: Comparison) -> Finding | None:
         return None
     was = drafting(c.was) if c.was else None
     then = f", {was.length:.2f} when tuned" if was and was.length else ""
-    step = break_even(now)
+    step = worth_turning_off(now)
     return Finding(
         cause="",
         summary=f"drafts keep {shown(now)}{then}",

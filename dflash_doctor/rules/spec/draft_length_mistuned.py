@@ -24,13 +24,11 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import STEP, TOKENS, best_depth
-from dflash_doctor.rules.drafting import SERIAL, acceptance, drafting, same_drafter
+from dflash_doctor.rules.break_even import best_length
+from dflash_doctor.rules.drafting import acceptance, drafting, same_drafter
 from dflash_doctor.rules.seen import proof, put_back
 
 GOOD_FIRST = 0.4  # below this the drafter is the question, not its length
-# what one pass of a serial drafter costs beside a pass of the target, at the least: a head is one layer of some 32
-# to 64 and a vocabulary projection
-PASS = 0.04
 WASTE = 1.1  # a length counts as mistuned where the best one would be this much faster even at that cost
 
 
@@ -40,8 +38,8 @@ def check(c: Comparison) -> Finding | None:
         return None
     was = drafting(c.was) if c.was else None
     changed = [d for d in c.drift("spec.depth", "spec.topk") if d.was and d.now] if was and same_drafter(c) else []
-    enough, gain = _best(now.curve)
-    wasteful = gain >= WASTE and (now.first or 0) >= GOOD_FIRST and now.method in SERIAL
+    enough, gain = best_length(now)
+    wasteful = gain >= WASTE and (now.first or 0) >= GOOD_FIRST
     if not changed and not wasteful:
         return None
     if changed and was and was.length and now.length < 0.7 * was.length and (now.first or 1) < 0.3:
@@ -60,12 +58,3 @@ def check(c: Comparison) -> Finding | None:
         next_steps=steps,
         touches=(STEP, TOKENS),
     )
-
-
-def _best(curve: tuple[float, ...]) -> tuple[int, float]:
-    """The fastest length by A(K) / (1 + K x PASS), and by what factor it beats the whole block."""
-    if len(curve) < 2:
-        return len(curve), 1.0
-    speeds = [a / (1 + k * PASS) for k, a in enumerate(best_depth(curve))]
-    best = max(range(1, len(speeds)), key=speeds.__getitem__)
-    return best, speeds[best] / speeds[-1]

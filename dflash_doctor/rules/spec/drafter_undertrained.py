@@ -25,7 +25,7 @@ from itertools import pairwise
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import TOKENS
-from dflash_doctor.rules.drafting import WIRED_WRONGLY, acceptance, break_even, drafting, same_drafter, shown
+from dflash_doctor.rules.drafting import WIRED_WRONGLY, acceptance, drafting, same_drafter, shown, worth_turning_off
 from dflash_doctor.rules.seen import proof
 
 POOR = 0.6  # a trained head gets three first tokens out of four or more on ordinary text
@@ -39,7 +39,7 @@ def check(c: Comparison) -> Finding | None:
         return None
     if c.was is not None and (drafting(c.was).length or 1.0) <= (now.length or 1.0):
         return None
-    step = break_even(now)
+    step = worth_turning_off(now)
     method = f"speculation by {drafting(c.was).method} as tuned" if c.was and drafting(c.was).on else "another drafter"
     return Finding(
         cause="",
