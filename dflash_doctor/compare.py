@@ -43,6 +43,7 @@ GPU_CONDITIONS = (
 LENGTHS = ("input_tokens", "output_tokens", "request_rate")
 CLOSE = 0.8  # answers that end on their own differ by some per cent in length; their rates can still be compared
 ARGUMENTS = "server_args="
+ENGINES = ("vllm", "sglang")
 LEVELS = ("WARNING", "ERROR", "CRITICAL")
 
 Key = tuple[str, str | None, float | None, tuple[tuple[str, Any], ...]]
@@ -198,6 +199,9 @@ def _would_say(key: str, silent: Snapshot, one: Setting) -> bool:
     """Whether the silent side would have told had it been set: the same kind of source was read there."""
     if one.said != "asked":
         return _listed(one) and any(_listed(s) for s in silent.settings.values())
+    row = settings.SETTINGS.get(key)
+    if row is not None and silent.engine in ENGINES and not row.spellings(silent.engine):
+        return False  # a knob that the other engine does not have
     if key.startswith("env."):
         return any(k.startswith("env.") for k in silent.settings) or "environ" in silent.sources
     if key.startswith("other."):

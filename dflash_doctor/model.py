@@ -451,6 +451,19 @@ class Unexplained:
 
 
 @dataclass(frozen=True)
+class Carry:
+    """A setting of the tuned side that another engine or release has to be told to run as it did."""
+
+    key: str
+    title: str
+    was: Any
+    now: Any
+    write: str  # in the spelling of this engine; empty where it cannot be said there
+    why: str = ""
+    weight: float = 0.0  # 0..1: how likely it moves the speed
+
+
+@dataclass(frozen=True)
 class BreakEven:
     """Whether speculation pays: it does where `kept` is above `cost`."""
 
@@ -483,6 +496,7 @@ class Diagnosis:
     leads: tuple[Lead, ...] = ()  # only where something is not explained
     bisection: Bisection | None = None
     break_even: BreakEven | None = None
+    carry: tuple[Carry, ...] = ()  # only where the tuned side is another engine or release; the heaviest first
 
     @property
     def now(self) -> Snapshot:

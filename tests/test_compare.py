@@ -54,6 +54,18 @@ def test_an_argument_that_is_in_only_one_of_two_whole_lists_differs():
     assert keys(held(snapshot("sglang", settings={"model.path": "/m"}), was)) == []
 
 
+def test_a_knob_that_the_other_engine_does_not_have_is_no_difference():
+    def asked(key, value):
+        return Setting(key, value, "asked")
+
+    was = snapshot(
+        "sglang", settings={"spec.num_steps": asked("spec.num_steps", 3), "model.path": asked("model.path", "/m")}
+    )
+    now = snapshot("vllm", settings={"model.path": asked("model.path", "/m")})
+    assert "spec.num_steps" not in keys(held(now, was))
+    assert "spec.num_steps" in keys(held(snapshot("sglang", settings=dict(now.settings)), was))
+
+
 def test_packages_driver_and_version_read_like_settings():
     now = snapshot(version="0.28.0", packages={"torch": "2.11"}, host={"driver_version": "590"})
     was = snapshot(version="0.27.1", packages={"torch": "2.10"}, host={"driver_version": "580"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dflash_doctor.diagnose import diagnose
-from dflash_doctor.model import BreakEven, Comparison, Diagnosis
+from dflash_doctor.model import BreakEven, Carry, Comparison, Diagnosis
 from dflash_doctor.report import as_json, markdown, terminal
 from dflash_doctor.report.left import meter
 from tests.rules.build import card, held, snapshot, speed
@@ -64,3 +64,19 @@ def test_a_healthy_server_hears_of_speculation_only_where_it_does_not_pay():
     pays, not_so = BreakEven(2.4, 1.12), BreakEven(1.02, 1.16)
     assert meter(Diagnosis("x", "healthy", Comparison(snapshot()), break_even=pays)) == ""
     assert "does not pay" in meter(Diagnosis("x", "healthy", Comparison(snapshot()), break_even=not_so))
+
+
+def test_what_another_engine_has_to_be_told_stands_in_its_own_spelling():
+    rows = (
+        Carry("sched.prefix_cache", "Prefix cache", True, False, "--enable-prefix-caching", weight=0.8),
+        Carry("sched.max_tokens", "Token budget per step", None, 32768, "", "only this side sets it"),
+    )
+    was = snapshot("sglang", version="0.5.10", samples=[speed(80.0)])
+    c = held(snapshot("vllm", samples=[speed(50.0)]), was)
+    d = Diagnosis("gpu7", "regressed", c, carry=rows)
+    said = terminal.render(d)
+    assert "To carry over from SGLang 0.5.10, the likeliest to cost first" in said
+    assert "  Prefix cache: on -> off\n    --enable-prefix-caching\n" in said
+    assert "  Token budget per step: not set -> 32768\n    only this side sets it\n" in said
+    assert "--enable-prefix-caching" in markdown.render(d)
+    assert [x.write for x in as_json.document(d).carry] == ["--enable-prefix-caching", ""]

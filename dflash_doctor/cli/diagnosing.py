@@ -11,7 +11,7 @@ import typer
 from dflash_doctor.cli import options as o
 from dflash_doctor.cli.progress import PATIENCE_S, Watch
 from dflash_doctor.cli.streams import put, say, show
-from dflash_doctor.model import Capture, Comparison, Diagnosis, Host, Refused, Snapshot
+from dflash_doctor.model import Capture, Carry, Comparison, Diagnosis, Host, Refused, Snapshot
 
 if TYPE_CHECKING:
     from dflash_doctor.baselines import Store
@@ -112,7 +112,22 @@ def judged(
     now = parse.parse(capture)
     pick = chosen(now, (str(now.host.get("host") or ""), *names_of(host)), asked, kept, none=no_baseline)
     held = _held(now, pick.was, anyway=anyway)
-    return diagnosing.diagnose(held, host.target, baseline=pick.name, baseline_why=pick.why, notes=pick.notes)
+    found = diagnosing.diagnose(held, host.target, baseline=pick.name, baseline_why=pick.why, notes=pick.notes)
+    return replace(found, carry=_carry(held))
+
+
+def _carry(held: Comparison) -> tuple[Carry, ...]:
+    """What has to be told to another engine or release; nothing where both sides run the same."""
+    from dflash_doctor import port
+
+    now, was = held.now, held.was
+    if was is None or (now.engine, now.version) == (was.engine, was.version):
+        return ()
+    try:
+        rows = port.items(was, now)
+    except Refused:  # a side that says nothing of its settings has nothing to carry
+        return ()
+    return tuple(Carry(r.key, r.title, r.tuned, r.now, r.needs, r.why, r.weight) for r in rows)
 
 
 def _held(now: Snapshot, was: Snapshot | None, *, anyway: bool) -> Comparison:

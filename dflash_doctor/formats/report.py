@@ -154,6 +154,18 @@ class Bisection(_Model):
     restarts: float | None = Field(description="to expect, all in all")
 
 
+class Carry(_Model):
+    """A setting that another engine or release has to be told to run as the tuned side did."""
+
+    key: str
+    title: str
+    was: Any
+    now: Any
+    write: str = Field(description="in the spelling of this engine; empty where it cannot be said there")
+    why: str
+    weight: float | None
+
+
 class BreakEven(_Model):
     """Speculation pays where `kept` is above `cost`."""
 
@@ -190,5 +202,6 @@ class ReportFile(_Model):
     leads: list[Lead] = Field(default_factory=list, description="likeliest first; only where a loss is not explained")
     bisection: Bisection | None = None
     break_even: BreakEven | None = None
+    carry: list[Carry] = Field(default_factory=list, description="only beside another engine or release")
     notes: list[str] = Field(default_factory=list)
     sources: list[str] = Field(default_factory=list, description="files that were read")

@@ -57,6 +57,18 @@ def document(d: Diagnosis) -> form.ReportFile:
         leads=[form.Lead(what=_text(x.what), weight=_number(x.weight)) for x in d.leads],
         bisection=None if d.bisection is None else _bisection(d.bisection),
         break_even=None if d.break_even is None else _break_even(d.break_even),
+        carry=[
+            form.Carry(
+                key=_text(x.key),
+                title=_text(x.title),
+                was=_value(x.was),
+                now=_value(x.now),
+                write=_text(x.write),
+                why=_text(x.why),
+                weight=_number(x.weight),
+            )
+            for x in d.carry
+        ],
         notes=[_text(n) for n in d.notes],
         sources=[_text(s) for s in d.now.sources],
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dflash_doctor.model import BreakEven, Diagnosis, Lead, Unexplained
 from dflash_doctor.report.figures import counted, times
 from dflash_doctor.report.hosttext import plain
+from dflash_doctor.report.words import engine, said
 
 PAYS = 1.02  # a gain nearer to one than this is none
 
@@ -58,6 +59,21 @@ def plan(d: Diagnosis) -> str:
     what = "the first of these" if first == 1 else f"the first {first} of these together"
     restarts = counted(max(round(d.bisection.restarts), 1), "restart")
     return f"put back {what} and measure: fast again, it is among them; else among the rest. About {restarts} in all"
+
+
+def carry(d: Diagnosis) -> list[tuple[str, str, str]]:
+    """What this engine or release has to be told: title, then and now, what to write or why not."""
+    return [(plain(x.title), f"{_value(x.was)} -> {_value(x.now)}", plain(x.write or x.why)) for x in d.carry]
+
+
+def _value(x: object) -> str:
+    return "not set" if x is None else plain(said(x))
+
+
+def carry_title(d: Diagnosis) -> str:
+    """`To carry over from SGLang 0.5.10, the likeliest to cost first`."""
+    was = d.comparison.was
+    return f"To carry over from {engine(was) if was and engine(was) else 'the tuned side'}, the likeliest to cost first"
 
 
 def differences(leads: Sequence[Lead]) -> list[str]:

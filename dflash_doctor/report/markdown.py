@@ -35,6 +35,7 @@ def render(d: Diagnosis) -> str:
         ),
         _list("Differences that no cause speaks of", [code(x) for x in left.differences(d.leads)]),
         prose(left.plan(d)),
+        _table(left.carry_title(d), ("setting", "tuned -> now", "write"), left.carry(d), DRIFTS),
         _table(
             "What differs",
             ("setting", words.then(d), "now"),

@@ -66,6 +66,7 @@ def lines(d: Diagnosis, width: int) -> list[Text]:
             _receipt,
             _findings,
             _left,
+            _carry,
             _remarks,
             _differences,
             _numbers,
@@ -190,6 +191,18 @@ def _left(d: Diagnosis, width: int) -> list[Text]:
             out += hang(line, width, f"  {i}. ")
         out += _more(d.leads, LEADS, width, "  ") + (hang(left.plan(d), width, "  try  ") if left.plan(d) else [])
     return out
+
+
+def _carry(d: Diagnosis, width: int) -> list[Text]:
+    """What the tuned side had and this engine has to be told."""
+    rows = left.carry(d)
+    if not rows:
+        return []
+    out = hang(left.carry_title(d), width, style=HEAD)
+    for title, change, write in rows[:LEADS]:
+        out += hang(f"{title}: {change}", width, "  ")
+        out += whole(write, "    ", COMMAND) if write.startswith("-") or "=" in write else hang(write, width, "    ")
+    return out + _more(rows, LEADS, width, "  ")
 
 
 def _remarks(d: Diagnosis, width: int) -> list[Text]:

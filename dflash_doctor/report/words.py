@@ -194,14 +194,15 @@ def where(e: Evidence) -> str:
 
 def setting(s: Setting | None) -> str:
     """The value of a setting in a table."""
-    return "not set" if s is None else plain(_said(s.value))
+    return "not set" if s is None else plain(said(s.value))
 
 
-def _said(x: Any) -> str:
+def said(x: Any) -> str:
+    """A value of a setting as people write it."""
     if isinstance(x, bool):
         return "on" if x else "off"
     if isinstance(x, (tuple, list)):
-        return " ".join(_said(i) for i in x) or "none"
+        return " ".join(said(i) for i in x) or "none"
     if isinstance(x, float):
         return f"{x:g}"
     return "unknown" if x is None else str(x)
