@@ -175,6 +175,17 @@ def test_an_answer_in_one_piece_has_no_speed():
     assert (r.status, r.tpot_ms, r.ttft_ms) == ("ok", None, pytest.approx(500))
 
 
+def test_chunks_that_were_held_back_and_came_together_are_counted():
+    steady = [(0.1 * i, chat("a")) for i in range(1, 11)]
+    end = (1.1, chat("a", finish="length") + usage(11) + DONE)
+    assert answer(*steady, end).bunched == 0
+    late = [(0.1 * (3 * ((i + 2) // 3)), chat("a")) for i in range(1, 11)]  # read in threes
+    r = answer(*late, (1.2, end[1]))
+    assert r.bunched == pytest.approx(0.7) and r.chunk_gap_ms == pytest.approx(0), "the median is no step"
+    proxied = [(at + i * 0.0002, what) for i, (at, what) in enumerate(late)]
+    assert answer(*proxied, (1.2, end[1])).bunched >= 0.6
+
+
 def test_characters_and_lines_may_be_cut_anywhere():
     whole = b"".join((chat("Grüße 🚀"), b": keep-alive\n\n", chat("!", finish="stop"), usage(4), DONE))
     whole = whole.replace(b"\\u00fc", "ü".encode()).replace(b"\n", b"\r\n")

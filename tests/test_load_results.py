@@ -173,7 +173,7 @@ def test_each_request_is_named_by_its_prompt_so_that_it_can_be_paired():
     assert each["output_tok_s", "code-01"] == 100.0
     assert each["ttft_ms", "code-01"] == 180.0
     assert each["step_time_ms", "code-01"] == 60.0
-    assert each["tokens_per_chunk", "code-01"] == pytest.approx(97 / 16)
+    assert each["tokens_per_chunk", "code-01"] == pytest.approx(96 / 15), "the first is the prefill's"
 
 
 def test_a_round_has_its_own_speed_and_the_servers_counters():
@@ -201,6 +201,17 @@ def test_the_step_time_is_not_told_from_chunks_of_many_requests():
     many = Round(workload="code", version=1, concurrency=4, max_tokens=96, wall_ms=10.0,
                  requests=[Request(prompt="a", status="ok", start_ms=0, chunk_gap_ms=60.0)])  # fmt: skip
     assert not values(rounds(rounds=[many]), "step_time_ms")
+
+
+def test_chunks_that_came_in_bunches_give_no_step_time():
+    asked = {"status": "ok", "start_ms": 0, "output_tokens": 9, "chunks": 9, "chunk_gap_ms": 60.0}
+    one = Round(workload="code", version=1, concurrency=1, max_tokens=96, wall_ms=10.0,
+                requests=[Request(prompt="a", bunched=0.3, **asked),
+                          Request(prompt="b", bunched=0.05, **asked)])  # fmt: skip
+    facts = rounds(rounds=[one])
+    assert [s.prompt for s in facts.samples if s.metric == "step_time_ms"] == ["b"]
+    (gap,) = facts.gaps
+    assert gap.what == "load.json: step time of code" and gap.why.startswith("1 of 2 answers came in bunches of chunks")
 
 
 def test_failed_requests_are_left_out_and_said():

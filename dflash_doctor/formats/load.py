@@ -30,6 +30,9 @@ class Request(_Model):
     tpot_ms: float | None = Field(None, description="(e2e - ttft) / (output tokens - 1)")
     e2e_ms: float | None = Field(None, description="send to the last token, or to the event that ends the answer")
     chunk_gap_ms: float | None = Field(None, description="median gap between chunks: the step time at one request")
+    bunched: float | None = Field(
+        None, description="share of those gaps that are under a tenth of their mean: chunks that came together"
+    )
     finish: str | None = Field(None, description="finish_reason of the server")
     output_sha256: str | None = Field(None, description="hash of the output text: did two runs say the same")
 

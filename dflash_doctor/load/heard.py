@@ -19,6 +19,7 @@ from typing import Any, Literal
 from dflash_doctor.formats.load import Request
 from dflash_doctor.load.sse import Stamped, events
 
+BUNCHED = 0.1  # of the mean gap: no engine makes one step ten times as fast as the others
 GIVEN_UP = ("abort", "error")  # how vLLM and SGLang end an answer that they could not finish
 
 
@@ -101,9 +102,15 @@ def understood(heard: Heard, began: float) -> Request:
         ttft_visible_ms=1000 * (visible - sent) if visible is not None else None,
         # an answer in one piece has no speed: what made it so, a proxy or a short answer, hid the time
         tpot_ms=1000 * (last - first) / (tokens - 1) if tokens > 1 and len(gaps) and last > first else None,
-        e2e_ms=1000 * (last - sent), chunk_gap_ms=1000 * median(gaps) if gaps else None, finish=told.finish,
-        output_sha256=hashlib.sha256("".join(told.text).encode("utf-8", "replace")).hexdigest(),
+        e2e_ms=1000 * (last - sent), chunk_gap_ms=1000 * median(gaps) if gaps else None, bunched=_bunched(gaps),
+        finish=told.finish, output_sha256=hashlib.sha256("".join(told.text).encode("utf-8", "replace")).hexdigest(),
     )  # fmt: skip
+
+
+def _bunched(gaps: Sequence[float]) -> float | None:
+    """Share of the gaps that are no step: their chunk came with the one before, from a late reader or a proxy."""
+    least = BUNCHED * sum(gaps) / len(gaps) if gaps else 0.0
+    return sum(g < least for g in gaps) / len(gaps) if least > 0 else None
 
 
 def _listen(heard: Heard, told: _Told) -> str | None:
