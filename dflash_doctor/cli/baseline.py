@@ -41,6 +41,8 @@ def capture(
     load: o.Load = None,
     preset: o.Preset = "quick",
     busy_ok: o.BusyOk = False,
+    max_running: o.MaxRunning = 0,
+    api: o.Api = None,
     engine_port: o.EnginePort = None,
     accept_new_host_key: o.AcceptNew = False,
     api_key_env: o.ApiKeyEnv = None,
@@ -60,8 +62,9 @@ def capture(
     if load is None and host.kind != "capture":
         load = True  # without numbers there is nothing to hold a later day against; --no-load says otherwise
     how = How(
-        load=load, preset=preset, busy_ok=busy_ok, engine_port=engine_port, accept_new_host_key=accept_new_host_key,
-        api_key_env=api_key_env, api_key_file=api_key_file, ssh_config=ssh_config, log=log,
+        load=load, preset=preset, busy_ok=busy_ok, max_running=max_running, api=api, engine_port=engine_port,
+        accept_new_host_key=accept_new_host_key, api_key_env=api_key_env, api_key_file=api_key_file,
+        ssh_config=ssh_config, log=log,
     )  # fmt: skip
     said = parse.parse(capture_of(host, how))
     if said.served is False:

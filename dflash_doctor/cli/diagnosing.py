@@ -57,6 +57,8 @@ def diagnose(
     load: o.Load = None,
     preset: o.Preset = "quick",
     busy_ok: o.BusyOk = False,
+    max_running: o.MaxRunning = 0,
+    api: o.Api = None,
     engine_port: o.EnginePort = None,
     accept_new_host_key: o.AcceptNew = False,
     api_key_env: o.ApiKeyEnv = None,
@@ -77,8 +79,9 @@ def diagnose(
     if baseline and no_baseline:
         raise Refused("--baseline and --no-baseline exclude each other")
     how = How(
-        load=load, preset=preset, busy_ok=busy_ok, engine_port=engine_port, accept_new_host_key=accept_new_host_key,
-        api_key_env=api_key_env, api_key_file=api_key_file, ssh_config=ssh_config, log=log,
+        load=load, preset=preset, busy_ok=busy_ok, max_running=max_running, api=api, engine_port=engine_port,
+        accept_new_host_key=accept_new_host_key, api_key_env=api_key_env, api_key_file=api_key_file,
+        ssh_config=ssh_config, log=log,
     )  # fmt: skip
     host = host_of(target, how)
     kept = opened(store)

@@ -22,6 +22,8 @@ class How:
     load: bool | None = None  # None: on for live targets; where it cannot be measured now the rest is still looked at
     preset: str = "quick"
     busy_ok: bool = False
+    max_running: int = 0
+    api: str | None = None
     engine_port: int | None = None
     accept_new_host_key: bool = False
     api_key_env: str | None = None
@@ -85,6 +87,8 @@ def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watch
                 preset_name=how.preset,
                 api_key=key,
                 busy_ok=how.busy_ok,
+                max_running=how.max_running,
+                api=how.api,
                 on_progress=watch.load,
             )
     except load.NotNow as e:

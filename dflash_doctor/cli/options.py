@@ -83,6 +83,20 @@ BusyOk = Annotated[
     bool,
     typer.Option("--busy-ok", rich_help_panel=LOAD, help="Run the load although other requests are running."),
 ]
+MaxRunning = Annotated[
+    int,
+    typer.Option(
+        "--max-running", metavar="N", min=0, rich_help_panel=LOAD,
+        help="Run the load beside so many requests of others at most.",
+    ),
+]  # fmt: skip
+Api = Annotated[
+    str | None,
+    typer.Option(
+        "--api", metavar="PATH", rich_help_panel=LOAD,
+        help="Ask in this API only, as /v1/completions (default: what the server takes).",
+    ),
+]  # fmt: skip
 EnginePort = Annotated[
     int | None,
     typer.Option(

@@ -89,5 +89,5 @@ def busy(seen: counters.Scrape, allowed: int | None) -> str | None:
         return f"{many} when the load began"
     raise NotNow(
         f"{many}; a load now would slow them and be slowed by them. "
-        "Come back when they are done, or say --busy-ok (or --no-load)"
+        "Come back when they are done, or say --busy-ok, --max-running N (or --no-load)"
     )
