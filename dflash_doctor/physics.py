@@ -21,6 +21,9 @@ TOKENS, STEP, PREFILL, QUEUE, RESIDUAL = "tokens per step", "step time", "prefil
 # the headline, best first: what a user feels while reading an answer, then throughput, then waiting
 DECODE = ("output_tok_s", "decode_tok_s", "tpot_ms", "itl_ms")
 HEADLINES = (*DECODE, "total_tok_s", "req_s", "e2e_ms", "prefill_tok_s", "ttft_ms", "rtf")
+DRAFTS = ("vllm:spec_decode_num_drafts_total", "vllm:spec_decode_num_drafts")
+WRITTEN = ("vllm:generation_tokens_total", "vllm:generation_tokens")
+ENOUGH = 1000  # tokens written without a draft that are no accident
 LENGTHS = ("accept_length", "tokens_per_chunk")
 ASSUMED = "the baseline's tokens per step are assumed, so how the loss splits rests on them"
 HIDDEN = "tokens per step are unknown on one side, so their change may hide in it"
@@ -97,7 +100,13 @@ def tokens_per_step(s: Snapshot, concurrency: float | None = None) -> float | No
     values = [x.value for x in near or found] or [i.accept_length for i in steady(s.intervals) if i.accept_length]
     if values:
         return float(median(values))
-    return 1.0 if s.value("spec.method") == "none" else None
+    return 1.0 if s.value("spec.method") == "none" or drafts_nothing(s) else None
+
+
+def drafts_nothing(s: Snapshot) -> bool:
+    """Whether the engine's own counters show tokens written over a while and not one draft."""
+    drafts, written = s.counter(*DRAFTS), s.counter(*WRITTEN)
+    return drafts == 0 and (written or 0) > ENOUGH
 
 
 def step_factor(c: Comparison, workload: str | None, concurrency: float | None) -> float | None:

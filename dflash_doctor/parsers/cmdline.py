@@ -167,7 +167,18 @@ def _started(container: Mapping[str, Any]) -> list[Launch]:
     env: dict[str, str] = {}
     for key in ("environment", "env", "Env"):
         env.update(_environment(container.get(key)))
+    if chosen := _reserved(container.get("deploy")):
+        env.setdefault("NVIDIA_VISIBLE_DEVICES", chosen)
     return in_image(str(image), words, env, 1) or (_bare_flags(words) if words and words[0].startswith("-") else [])
+
+
+def _reserved(deploy: Any) -> str:
+    """Cards that a compose file reserves: deploy.resources.reservations.devices[].device_ids."""
+    for key in ("resources", "reservations"):
+        deploy = deploy.get(key) if isinstance(deploy, dict) else None
+    devices = deploy.get("devices") if isinstance(deploy, dict) else None
+    ids = [d.get("device_ids") for d in devices if isinstance(d, dict)] if isinstance(devices, list) else []
+    return ",".join(str(i) for chosen in ids if isinstance(chosen, list) for i in chosen)
 
 
 def _words(value: Any) -> list[str]:

@@ -227,11 +227,19 @@ def _container(rest: Sequence[str], line: int, env: dict[str, str], depth: int) 
             inside[name] = text
         elif option.startswith("-e") and not option.startswith("--"):
             inside[option[2:]] = value
+        elif option == "--gpus" and (chosen := _devices(value)):
+            inside.setdefault("NVIDIA_VISIBLE_DEVICES", chosen)  # what the container runtime makes of it
         elif option == "--entrypoint":
             entry = list(shell.read(value).commands[0].words) if value.strip() else []
     image = rest[at] if at < len(rest) else ""
     words = [*entry, *rest[at + 1 :]]
     return in_image(image, words, inside, line, depth)
+
+
+def _devices(value: str) -> str:
+    """`"device=1,2"` -> `1,2`; nothing for `all` or a mere number of cards."""
+    found = re.search(r"device=(?P<ids>[\w,:.-]+)", value)
+    return found["ids"] if found else ""
 
 
 def in_image(image: str, words: Sequence[str], env: dict[str, str], line: int, depth: int = 0) -> list[Launch]:

@@ -119,15 +119,20 @@ def decays(c: Comparison) -> tuple[float, float, tuple[Evidence, ...]] | None:
     return None if was is not None and was[1] < 0.85 * was[0] else now
 
 
+def context_of(workload: str | None) -> float | None:
+    """Tokens of context that a workload's name tells (`32k`, `ctx-8000`)."""
+    m = LENGTH.search(workload or "")
+    if m is None:
+        return None
+    return float(m["m"]) if m["m"] else 1000 * float(m["n"])
+
+
 def _context(x: Sample) -> float | None:
     """Tokens of context behind a sample: what the row says, else what its workload's name says (`32k`, `ctx-8000`)."""
     size = x.conditions.get("input_tokens")
     if isinstance(size, (int, float)):
         return float(size)
-    m = LENGTH.search(x.workload or "")
-    if m is None:
-        return None
-    return float(m["m"]) if m["m"] else 1000 * float(m["n"])
+    return context_of(x.workload)
 
 
 def short_and_long(s: Snapshot | None) -> tuple[float, float, tuple[Evidence, ...]] | None:

@@ -2,6 +2,7 @@
 
     CUDA_VISIBLE_DEVICES=2,3                 CUDA's numbers, not the driver's
     CUDA_VISIBLE_DEVICES=GPU-8f1c,GPU-77a0   ids, or their beginnings
+    NVIDIA_VISIBLE_DEVICES=1,2               what a container is given (docker run --gpus device=1,2)
 
 The driver numbers cards by bus; CUDA puts the fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID, so among unequal cards
 its numbers mean nothing to us. A process that holds memory on a card is the best witness of all.
@@ -25,9 +26,13 @@ def own_cards(s: Snapshot) -> tuple[int, ...] | None:
     held = _held(s)
     if len(held) >= ranks:
         return held
-    text = str(s.value("env.CUDA_VISIBLE_DEVICES") or s.value("parallel.device_ids") or "")
-    chosen = [x.strip() for x in text.split(",") if x.strip()]
+    chosen = _listed(s.value("env.CUDA_VISIBLE_DEVICES") or s.value("parallel.device_ids"))
     order = _cuda_order(s, cards)
+    given = _given(s, cards)
+    if given is not None:
+        order = given
+        if not chosen and len(given) == ranks:
+            return given
     if not chosen:
         first, step = _whole(s.value("parallel.base_gpu_id"), 0), _whole(s.value("parallel.gpu_id_step"), 1)
         chosen = [str(first + step * i) for i in range(ranks)]
@@ -36,6 +41,20 @@ def own_cards(s: Snapshot) -> tuple[int, ...] | None:
     found = tuple(_card(x, order, cards) for x in chosen[:ranks])
     known = tuple(i for i in found if i is not None)
     return known if len(known) == len(found) else None
+
+
+def _listed(value: Any) -> list[str]:
+    return [x.strip() for x in str(value or "").split(",") if x.strip()]
+
+
+def _given(s: Snapshot, cards: Mapping[int, Mapping[str, Any]]) -> tuple[int, ...] | None:
+    """The driver's cards that a container was given, which CUDA numbers from 0 inside; None when it has them all."""
+    words = _listed(s.value("env.NVIDIA_VISIBLE_DEVICES"))
+    if not words or words == ["all"]:
+        return None
+    found = tuple(int(x) if x.isdigit() and len(x) < 5 else _card(x, None, cards) for x in words)
+    seen = [i for i in found if i is not None and (not cards or i in cards)]
+    return tuple(seen) if len(seen) == len(words) else None
 
 
 def _card(word: str, order: Sequence[int] | None, cards: Mapping[int, Mapping[str, Any]]) -> int | None:

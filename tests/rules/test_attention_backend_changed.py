@@ -24,3 +24,12 @@ def test_another_engines_backend_is_a_difference_but_rarely_the_reason():
 def test_the_same_backend_is_no_change():
     same = snapshot(settings={"attention.backend": "flash_attn"})
     assert found("attention.backend_changed", same, same) is None
+
+
+def test_one_phase_that_got_a_backend_of_its_own_is_named():
+    alike = {"attention.backend": "fa3"}
+    now = snapshot("sglang", settings=alike | {"attention.decode_backend": "triton"})
+    finding = found("attention.backend_changed", now, snapshot("sglang", settings=alike))
+    assert finding.summary == "attention.decode_backend: fa3 -> triton"
+    same = snapshot("sglang", settings=alike | {"attention.decode_backend": "fa3"})
+    assert found("attention.backend_changed", same, snapshot("sglang", settings=alike)) is None

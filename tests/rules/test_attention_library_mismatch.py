@@ -32,3 +32,16 @@ def test_a_library_that_came_with_a_new_engine_is_not_the_first_suspect():
 def test_the_same_packages_are_no_mismatch():
     same = snapshot(packages={"flashinfer-python": "0.6.2", "flash-attn": "2.8.3"})
     assert found("attention.library_mismatch", same, same) is None
+
+
+def generation(number, torch, **more):
+    settings = {"attention.backend": "flash_attn", "attention.fa_version": number}
+    return snapshot(version="0.20.1", packages={"torch": torch}, settings=settings, **more)
+
+
+def test_kernels_of_an_older_generation_that_nobody_asked_for_are_put_down_to_the_package_that_changed():
+    finding = found("attention.library_mismatch", generation(2, "2.12.0"), generation(3, "2.11.0"))
+    assert "attention.fa_version: 3 -> 2 with the same engine, and nobody asked for it" in finding.summary
+    assert finding.confidence > 0.7
+    noted = generation(2, "2.11.0", host={"note": "ImportError: _vllm_fa3_C.abi3.so: undefined symbol: aoti_x"})
+    assert found("attention.library_mismatch", noted, generation(3, "2.11.0")).evidence[0].source == "capture.yaml"

@@ -27,3 +27,10 @@ def test_the_tuned_links_are_no_change():
 
 def test_one_root_complex_is_as_good_as_it_gets():
     assert found("nccl.topology", island({(0, 1): "PHB"})) is None
+
+
+def test_cards_given_to_a_container_count_as_chosen():
+    def container(ids):
+        return snapshot(settings={"parallel.tp": 2, "env.NVIDIA_VISIBLE_DEVICES": ids}, links=LINKS)
+
+    assert found("nccl.topology", container("1,2"), container("0,1"))

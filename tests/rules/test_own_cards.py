@@ -71,3 +71,12 @@ def test_a_lost_card_has_no_name_and_makes_no_mixture():
     host = Snapshot(name="host", readings=gpu.parse(text, "gpu.json").readings)
     assert isinstance(host.readings[1].values["name"], Gap)
     assert host.gpu_names() == ("NVIDIA RTX A6000",)
+
+
+def test_a_container_is_given_cards_by_the_drivers_numbers_and_counts_them_from_nought():
+    given = {"env.NVIDIA_VISIBLE_DEVICES": "1,2", "parallel.tp": 2}
+    rows = [card(i) for i in range(4)]
+    assert own_cards(snapshot(settings=given, readings=rows)) == (1, 2)
+    assert own_cards(snapshot(settings=given | {VISIBLE: "1", "parallel.tp": 1}, readings=rows)) == (2,)
+    # seen from inside, where only the two given ones are there
+    assert own_cards(snapshot(settings=given, readings=rows[:2])) == (0, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rules.build import found, signal, snapshot, speed
+from tests.rules.build import found, grown, signal, snapshot, speed
 
 TUNED = snapshot(settings={"spec.method": "mtp", "spec.depth": 3}, samples=[speed(3.2, metric="accept_length")])
 
@@ -25,3 +25,12 @@ def test_a_server_that_never_drafted_lost_nothing():
 
 def test_a_server_that_drafts_is_active():
     assert found("spec.not_active", TUNED, TUNED) is None
+
+
+def test_a_draft_counter_that_stands_still_while_tokens_are_written_is_named():
+    counters = [grown("vllm:spec_decode_num_drafts_total", 0.0), grown("vllm:generation_tokens_total", 24_810.0)]
+    now = snapshot(settings={"spec.method": "mtp"}, counters=counters)
+    finding = found("spec.not_active", now, TUNED)
+    assert finding.summary == "speculation is set up, but not one draft was made while tokens were written"
+    few = snapshot(settings={"spec.method": "mtp"}, counters=[counters[0], grown("vllm:generation_tokens_total", 12.0)])
+    assert found("spec.not_active", few, TUNED) is None

@@ -29,3 +29,17 @@ def test_a_quantised_target_that_keeps_its_acceptance_is_fine():
 
 def test_a_collapse_without_a_change_of_quantisation_is_another_fault():
     assert found("spec.quantized_target_or_draft", served("/models/big", 1.0, (0.0, 0.0, 0.0)), PLAIN) is None
+
+
+def test_a_head_that_is_a_part_of_the_checkpoint_changes_with_its_next_quantised_build():
+    def build(path, length):
+        return snapshot(
+            settings={"spec.method": "mtp", "spec.draft_model": path, "model.path": path},
+            samples=[speed(length, metric="accept_length")],
+        )
+
+    now, was = build("/models/big-int4-AutoRound-all", 1.3), build("/models/big-int4-AutoRound", 2.9)
+    assert found("spec.quantized_target_or_draft", now, was).summary.startswith("model.path: ")
+    assert found("spec.drafter_undertrained", now, was) is None
+    plain = build("/models/big-v2", 1.3), build("/models/big", 2.9)
+    assert found("spec.quantized_target_or_draft", *plain) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rules.build import found, snapshot, speed
+from tests.rules.build import found, signal, snapshot, speed
 
 
 def served(length, workload, **settings):
@@ -28,3 +28,19 @@ def test_a_lost_draft_sampling_method_is_named():
 def test_sampling_that_changed_without_a_loss_is_no_finding():
     now, was = served(2.2, "mt-bench, temperature 1.0"), served(2.19, "mt-bench, temperature 0")
     assert found("spec.sampling_mismatch", now, was) is None
+
+
+def logged(min_p, length):
+    params = f"SamplingParams(n=1, temperature=0.7, top_p=1.0, min_p={min_p}, seed=None)"
+    text = f"Received request c-1: prompt: 'x', params: {params}, prompt_token_ids: None"
+    return snapshot(
+        settings={"spec.method": "ngram"},
+        samples=[speed(length, metric="accept_length")],
+        signals=[signal("api.request_body_logging", text, "INFO")],
+    )
+
+
+def test_requests_that_ask_for_other_sampling_are_named():
+    finding = found("spec.sampling_mismatch", logged(0.05, 1.2), logged(0.0, 2.9))
+    assert finding.summary.startswith("requests ask for min_p 0.0 -> 0.05: drafts are accepted less")
+    assert found("spec.sampling_mismatch", logged(0.0, 1.2), logged("0", 2.9)) is None

@@ -21,15 +21,18 @@ engine's backend is a difference, but rarely the reason.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding
+from dflash_doctor import settings
+from dflash_doctor.model import Comparison, Drift, Finding
 from dflash_doctor.physics import PREFILL, STEP
 from dflash_doctor.rules.seen import proof, put_back, same_engine
 
+PHASES = ("attention.decode_backend", "attention.prefill_backend")
 KEYS = ("attention.backend", "attention.prefill_backend", "attention.decode_backend", "attention.fa_version")
 
 
 def check(c: Comparison) -> Finding | None:
     changed = [d for d in c.drift(*KEYS) if d.was is not None and d.now is not None]
+    changed += [d for key in PHASES if (d := _one_phase(c, key)) is not None and d not in changed]
     if not changed:
         return None
     first = changed[0]
@@ -42,3 +45,13 @@ def check(c: Comparison) -> Finding | None:
         next_steps=tuple(put_back(d) for d in changed),
         touches=(STEP, PREFILL),
     )
+
+
+def _one_phase(c: Comparison, key: str) -> Drift | None:
+    """One phase that has a backend of its own on one side only: on the other it runs on the general one."""
+    if c.was is None or (key in c.now.settings) == (key in c.was.settings):
+        return None
+    now, was = (s.settings.get(key) or s.settings.get("attention.backend") for s in (c.now, c.was))
+    if now is None or was is None or settings.alike("attention.backend", was.value, now.value):
+        return None
+    return Drift(key, was, now)

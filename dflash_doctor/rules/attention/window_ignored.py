@@ -24,18 +24,20 @@ from __future__ import annotations
 
 import re
 
-from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Signal, Snapshot
+from dflash_doctor.model import Comparison, Evidence, Finding, Signal, Snapshot
 from dflash_doctor.physics import STEP, TOKENS
-from dflash_doctor.rules.drafting import acceptance, decays, fell
+from dflash_doctor.rules.drafting import acceptance, context_of, decays, fell
 from dflash_doctor.rules.seen import new, proof, proofs
 
 WINDOW = re.compile(r"(?:n_swa|sliding[_ ]window|window[_ ]size|swa_window)\s*[=:]\s*(?P<size>\d+|None|null)", re.I)
+# a window that overrides of the checkpoint's configuration take away or bring
+OVERRIDDEN = re.compile(r"sliding_window|swa_window|layer_types|window_size", re.I)
 KEYS = ("attention.sliding_window", "kv.hybrid_swa", "spec.draft_window")
 
 
 def check(c: Comparison) -> Finding | None:
     ignored = new(c, "spec.window_ignored")
-    drifted: list[Drift] = [d for d in c.drift(*KEYS) if d.was is not None or d.now is not None]
+    drifted = [d for d in c.drifts if d.key in KEYS or OVERRIDDEN.search(d.words())]
     now, was = _windows(c.now), _windows(c.was) if c.was else {}
     lost = [
         e
@@ -44,7 +46,7 @@ def check(c: Comparison) -> Finding | None:
     ]
     if not ignored and not drifted and not lost:
         return None
-    shorter = decays(c) is not None or fell(c)
+    shorter = decays(c) is not None or fell(c) or _worse_when_long(c)
     return Finding(
         cause="",
         summary="an attention window that the tuned server had is not in force"
@@ -56,6 +58,16 @@ def check(c: Comparison) -> Finding | None:
         effects=("spec.acceptance_collapse", "spec.acceptance_decays_with_context"),
         next_steps=("convert or load the drafter again with its window keys, with a loader that reads them",),
         touches=(TOKENS, STEP),
+    )
+
+
+def _worse_when_long(c: Comparison) -> bool:
+    """Whether speed is as before on short contexts and fell on long ones."""
+    rows = [(n, d) for d in c.delta("output_tok_s", "tpot_ms") if (n := context_of(d.workload)) is not None]
+    longest = max((n for n, _ in rows), default=0.0)
+    short = [d for n, d in rows if n < longest / 8]
+    return any(d.verdict in ("same", "better") for d in short) and any(
+        d.verdict == "worse" for n, d in rows if n > longest / 2
     )
 
 

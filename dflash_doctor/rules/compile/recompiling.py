@@ -19,28 +19,54 @@ In the first minutes after a start it is normal, in the tuned server as well. Me
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding
+from statistics import median
+
+from dflash_doctor.model import Comparison, Evidence, Finding, Signal, Snapshot
 from dflash_doctor.physics import PREFILL, STEP
 from dflash_doctor.rules.seen import proofs
 
+STALLS, HELD_UP = 2, 0.5  # that many intervals at under half of the usual speed right after a compile
 OFTEN = 5  # compiles while serving; a handful of shapes in the first minutes is normal
 
 
 def check(c: Comparison) -> Finding | None:
-    during = [s for s in c.now.about("jit_compile_during_serving") if s.level != "INFO" or s.count > 1]
-    times = sum(s.count for s in during)
-    before = sum(s.count for s in c.was.about("jit_compile_during_serving")) if c.was else 0
-    if times < OFTEN or times <= 2 * before:
+    during, times = _while_serving(c.now)
+    _, before = _while_serving(c.was) if c.was else ((), 0)
+    stalls = _stalls(c.now, during)
+    if (times < OFTEN and len(stalls) < STALLS) or times <= 2 * before:
         return None
     return Finding(
         cause="",
-        summary=f"kernels were compiled {times} times while requests were served",
-        confidence=0.6 if c.slower else 0.4,
+        summary=f"kernels were compiled {times} times while requests were served"
+        + (f"; {len(stalls)} of them held everybody up" if stalls else ""),
+        confidence=0.85 if len(stalls) >= STALLS else 0.6 if c.slower else 0.4,
         severity="warning",
-        evidence=proofs(during[:3]),
+        evidence=(*proofs(during[:3]), *stalls[:2]),
         next_steps=(
             "keep the compile caches on a volume that outlives the container",
             "warm the server up before measuring",
         ),
         touches=(STEP, PREFILL),
     )
+
+
+def _while_serving(s: Snapshot) -> tuple[list[Signal], int]:
+    """Compiles after the server was ready, and how many there were."""
+    ready = max((x.evidence.line or 0 for x in s.find("engine.ready", "engine.http_ready")), default=0)
+    found = s.about("jit_compile_during_serving")
+    late = [x for x in found if x.level != "INFO" or x.count > 1 or 0 < ready < (x.evidence.line or 0)]
+    return late, sum(x.count for x in late)
+
+
+def _stalls(s: Snapshot, during: list[Signal]) -> tuple[Evidence, ...]:
+    """Decode intervals right after a compile whose speed is far below that of the others."""
+    rows = [i for i in s.intervals if i.kind != "prefill" and i.generation_tok_s]
+    if len(rows) < 4:
+        return ()
+    usual = median(i.generation_tok_s or 0 for i in rows)
+    found = []
+    for x in during:
+        after = next((i for i in rows if i.line > (x.evidence.line or 0)), None)
+        if after is not None and (after.generation_tok_s or 0) < HELD_UP * usual:
+            found.append(Evidence(x.evidence.source, after.text, after.line))
+    return tuple(dict.fromkeys(found))

@@ -20,11 +20,15 @@ guess to check.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding
+from statistics import median
+
+from dflash_doctor.model import Comparison, Evidence, Finding, Interval, Snapshot
 from dflash_doctor.physics import TOKENS
-from dflash_doctor.rules.drafting import acceptance, drafting, fell, same_drafter, shown
-from dflash_doctor.rules.graphs import ORDER
+from dflash_doctor.rules.drafting import NEVER, acceptance, drafting, fell, same_drafter, shown
+from dflash_doctor.rules.graphs import ORDER, batches, sizes
 from dflash_doctor.rules.seen import new, proof, proofs
+
+ALIVE = 1.5  # tokens per step of drafts that are accepted
 
 
 def check(c: Comparison) -> Finding | None:
@@ -33,6 +37,9 @@ def check(c: Comparison) -> Finding | None:
     stronger = [
         d for d in c.drift("cudagraph.mode") if d.was and d.now and _stronger(str(d.was.value), str(d.now.value))
     ]
+    for s in (c.now, c.was):
+        if s is not None and (padded := _dead_when_padded(s)):
+            return padded
     if c.was is None:
         return None
     if not stronger:
@@ -54,6 +61,37 @@ def check(c: Comparison) -> Finding | None:
         next_steps=("start once with --enforce-eager and compare acceptance", "then report it with both logs"),
         touches=(TOKENS,),
     )
+
+
+def _dead_when_padded(s: Snapshot) -> Finding | None:
+    """Drafts are accepted in batches of a captured size and never in those that are padded up to one."""
+    captured = sizes(s)
+    lengths = {n: _length(rows) for n, rows in batches(s).items() if any(r.accept_length for r in rows)}
+    fitting = [n for n in lengths if n in captured and lengths[n] > ALIVE]
+    padded = [n for n in lengths if n not in captured and captured and n < captured[-1] and lengths[n] <= NEVER]
+    replayed = all(r.graph is not False for n in padded for r in batches(s)[n])
+    if s.engine != "sglang" or len(fitting) < 2 or len(padded) < 2 or not replayed:
+        return None
+    if any(n not in captured and lengths[n] > ALIVE for n in lengths if n < captured[-1]):
+        return None
+    rows = [batches(s)[n][0] for n in (padded[0], fitting[-1])]
+    return Finding(
+        cause="",
+        summary=f"drafts keep {lengths[fitting[-1]]:.2f} tokens in batches of a captured size "
+        f"({', '.join(map(str, sorted(fitting)))}) and {lengths[padded[0]]:.2f} in padded ones "
+        f"({', '.join(map(str, sorted(padded)))})",
+        confidence=0.88,
+        severity="critical",
+        evidence=tuple(Evidence("server.log", r.text, r.line) for r in rows if r.text),
+        effects=("spec.acceptance_collapse", "spec.drafter_target_mismatch"),
+        next_steps=("capture every size, or run without padding, until it is fixed", "report it with the log"),
+        touches=(TOKENS,),
+        proven=True,
+    )
+
+
+def _length(rows: list[Interval]) -> float:
+    return float(median(r.accept_length for r in rows if r.accept_length))
 
 
 def _eager_was_the_test(c: Comparison) -> Finding | None:

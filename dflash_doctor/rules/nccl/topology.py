@@ -35,7 +35,7 @@ def check(c: Comparison) -> Finding | None:
     avoidable = c.was is None and now >= ORDER.index("NODE") and _closer_set(c.now)
     if not farther and not avoidable:
         return None
-    moved = c.drift("env.CUDA_VISIBLE_DEVICES", "parallel.gpu_select")
+    moved = c.drift("env.CUDA_VISIBLE_DEVICES", "env.NVIDIA_VISIBLE_DEVICES", "parallel.gpu_select")
     return Finding(
         cause="",
         summary=f"the GPUs of one group are linked by {ORDER[now]} at worst"

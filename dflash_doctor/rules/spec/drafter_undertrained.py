@@ -37,6 +37,8 @@ def check(c: Comparison) -> Finding | None:
         return None
     if not WIRED_WRONGLY <= now.first < POOR or same_drafter(c) or not smooth(now.curve):
         return None
+    if now.method == "mtp" and c.was is not None and drafting(c.was).method == "mtp":
+        return None  # its head is a part of the checkpoint: what changed is the checkpoint
     if c.was is not None and (drafting(c.was).length or 1.0) <= (now.length or 1.0):
         return None
     step = worth_turning_off(now)

@@ -22,14 +22,18 @@ concurrency; then compare at the concurrency of the baseline.
 from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
-from dflash_doctor.physics import TOKENS, tokens_per_step
+from dflash_doctor.physics import TOKENS, drafts_nothing, tokens_per_step
 from dflash_doctor.rules.seen import new_about, proof
 
 
 def check(c: Comparison) -> Finding | None:
     now, was = c.now.settings.get("spec.method"), c.was.settings.get("spec.method") if c.was else None
     dropped = new_about(c, "spec_off")
-    if now is not None and now.value != "none" and not (dropped and tokens_per_step(c.now) in (None, 1.0)):
+    if (
+        now is not None
+        and now.value != "none"
+        and not ((dropped or drafts_nothing(c.now)) and tokens_per_step(c.now) in (None, 1.0))
+    ):
         return None
     if c.was is None:
         return _silently_off(c) if now is not None and now.value != "none" and dropped else None
@@ -39,6 +43,8 @@ def check(c: Comparison) -> Finding | None:
         return None
     gained = tokens_per_step(c.was)
     tuned = was.evidence.text[:300] if was.evidence else f"{was.spelled} {was.value}"
+    if now is not None and now.value != "none" and not dropped:
+        return _never_drafts(c)
     gave = f", which gave {gained:.2g} tokens per step" if gained and gained > 1 else ""
     return Finding(
         cause="",
@@ -48,6 +54,19 @@ def check(c: Comparison) -> Finding | None:
         evidence=proof(*dropped, now, was),
         effects=("spec.acceptance_collapse",),
         next_steps=(f"put the speculative configuration back: {tuned}",),
+        touches=(TOKENS,),
+    )
+
+
+def _never_drafts(c: Comparison) -> Finding:
+    return Finding(
+        cause="",
+        summary="speculation is set up, but not one draft was made while tokens were written",
+        confidence=0.7,
+        severity="critical",
+        evidence=proof(c.now.settings.get("spec.method")),
+        effects=("spec.acceptance_collapse",),
+        next_steps=("look for what requests ask for that this release cannot draft for (min_p, penalties, logprobs)",),
         touches=(TOKENS,),
     )
 

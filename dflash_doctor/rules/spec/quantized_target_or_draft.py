@@ -30,16 +30,19 @@ from dflash_doctor.rules.seen import new, proof, proofs, put_back
 
 KEYS = ("model.quantization", "spec.draft_quantization", "model.path")
 QUANTIZED = re.compile(
-    r"quarot|spinquant|rotat|w\d+a\d+|int[48]|fp[48]|nvfp4|mxfp4|awq|gptq|gguf|q[2-8]_|4bit|8bit", re.I
+    r"quarot|spinquant|rotat|w\d+a\d+|autoround|int[48]|fp[48]|nvfp4|mxfp4|awq|gptq|gguf|q[2-8]_|4bit|8bit", re.I
 )
 ROTATED = re.compile(r"quarot|spinquant|rotat|hadamard", re.I)
 
 
 def check(c: Comparison) -> Finding | None:
     now = drafting(c.now)
-    if c.was is None or not now.on or not fell(c) or not same_drafter(c):
+    if c.was is None or not now.on or not fell(c):
         return None
-    changed = [d for d in c.drift(*KEYS) if _about_quantisation(d)]
+    own = now.method == "mtp" and drafting(c.was).method == "mtp"  # the head is a part of the checkpoint
+    if not own and not same_drafter(c):
+        return None
+    changed = [d for d in c.drift(*KEYS) if _about_quantisation(d) or (own and _quantised_again(d))]
     said = new(c, "spec.draft_quant")
     if not changed and not said:
         return None
@@ -60,6 +63,16 @@ def check(c: Comparison) -> Finding | None:
             "serve the unquantised or unrotated target once with the same drafter",
         ),
         touches=(TOKENS,),
+    )
+
+
+def _quantised_again(d: Drift) -> bool:
+    """Whether another quantised build of a checkpoint is served: what it quantises may differ under one name."""
+    return (
+        d.key == "model.path"
+        and d.was is not None
+        and d.now is not None
+        and bool(QUANTIZED.search(str(d.was.value)) and QUANTIZED.search(str(d.now.value)))
     )
 
 

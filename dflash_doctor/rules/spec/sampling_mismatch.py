@@ -26,6 +26,7 @@ import re
 
 from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Sample
 from dflash_doctor.physics import TOKENS, tokens_per_step
+from dflash_doctor.rules import asked
 from dflash_doctor.rules.drafting import acceptance, drafting, fell, same_drafter
 from dflash_doctor.rules.seen import new, proof, proofs, put_back
 
@@ -38,9 +39,10 @@ def check(c: Comparison) -> Finding | None:
     if c.was is None or not now.on:
         return None
     warmer = _warmer(c)
+    requests = asked.changed(c.now, c.was)
     changed: list[Drift] = list(c.drift(*KEYS))
     said = new(c, "spec.verification", "spec.prob_missing")
-    if not (warmer or changed or said):
+    if not (warmer or changed or said or requests):
         return None
     lower = fell(c) or _lower(c)
     if not lower or not same_drafter(c):
@@ -48,6 +50,7 @@ def check(c: Comparison) -> Finding | None:
     cold = _temperatures(c.now.samples) in ({0.0}, set()) and not warmer
     if (
         changed
+        and not requests
         and cold
         and not said
         and all("reject" in d.key or "generation" in d.key for d in changed)
@@ -55,7 +58,9 @@ def check(c: Comparison) -> Finding | None:
     ):
         return None
     words = (
-        f"temperature {warmer[0]:g} -> {warmer[1]:g}"
+        f"requests ask for {', '.join(requests)}"
+        if requests
+        else f"temperature {warmer[0]:g} -> {warmer[1]:g}"
         if warmer
         else changed[0].words()
         if changed
@@ -64,9 +69,14 @@ def check(c: Comparison) -> Finding | None:
     return Finding(
         cause="",
         summary=f"{words}: drafts are accepted less ({_lengths(c)})",
-        confidence=0.85 if warmer else 0.7 if changed else 0.6,
+        confidence=0.85 if warmer else 0.8 if requests else 0.7 if changed else 0.6,
         severity="warning",
-        evidence=(*proofs(said[:2]), *proof(*changed), *acceptance(c.now), *_rows(c.now.samples)),
+        evidence=(
+            *proofs(said[:2]),
+            *proof(*changed, asked.asked(c.now)[1] if requests else None),
+            *acceptance(c.now),
+            *_rows(c.now.samples),
+        ),
         effects=("spec.acceptance_collapse",),
         next_steps=(*(put_back(d) for d in changed), "run the same prompts at temperature 0 and compare acceptance"),
         touches=(TOKENS,),
