@@ -31,14 +31,23 @@ def make_models(folder: Path) -> Path:
     return folder
 
 
+def dflash(models: Path, drafter: str, tokens: int = 7) -> dict[str, object]:
+    """Speculation by a DFlash drafter."""
+    return {"method": "dflash", "model": str(models / drafter), "num_speculative_tokens": tokens}
+
+
 @contextmanager
-def serving(models: Path, drafter: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`vllm serve` of target_repeat with a DFlash drafter, ready to answer; stopped at the end."""
-    speculation = {"method": "dflash", "model": str(models / drafter), "num_speculative_tokens": 7}
+def serving(
+    models: Path,
+    speculation: dict[str, object] | None,
+    port: int,
+    log: Path,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`vllm serve` of target_repeat, ready to answer; stopped at the end."""
     argv = [
         str(venv() / "bin" / "vllm"), "serve", str(models / "target_repeat"), "--dtype", "float32",
         "--served-model-name", "small", "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048",
-        "--enforce-eager", "--speculative-config", json.dumps(speculation),
+        "--enforce-eager", *(["--speculative-config", json.dumps(speculation)] if speculation else []),
     ]  # fmt: skip
     env = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("VIRTUAL_ENV", "PYTHON"))},
