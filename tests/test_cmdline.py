@@ -299,7 +299,7 @@ def test_a_long_text_is_read_in_one_pass(piece):
         """docker run --gpus '"device=1,2"' --ipc=host vllm/vllm-openai:v0.15.1 /m --tensor-parallel-size 2""",
         "docker run --gpus device=1,2 vllm/vllm-openai:v0.15.1 --model /m",
         "services:\n  llm:\n    image: vllm/vllm-openai:v0.15.1\n    command: --model /m\n    deploy:\n"
-        "      resources:\n        reservations:\n          devices:\n            - {driver: nvidia, device_ids: ['1', '2']}\n",
+        "      resources:\n        reservations:\n          devices:\n            - {device_ids: ['1', '2']}\n",
     ],
 )
 def test_the_cards_that_a_container_is_given_are_read(text):
