@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dflash_doctor import settings
 from dflash_doctor.model import Comparison, Delta, Drift, Evidence, Setting, Signal
+
+MATTERS = 0.3  # speed weight of a setting from which on a change of it is worth naming
 
 
 def new(c: Comparison, *ids: str) -> tuple[Signal, ...]:
@@ -57,6 +60,29 @@ def _lines(thing: Signal | Setting | Drift | Delta | Evidence | None) -> tuple[E
 def same_engine(c: Comparison) -> bool:
     """Whether both sides run the same engine."""
     return c.was is not None and c.was.engine == c.now.engine
+
+
+def others(c: Comparison, *keys: str, but: Iterable[str] = ()) -> list[Drift]:
+    """Settings of a family that differ within one engine and may move speed, beside those a rule knows by name.
+
+    Somebody or the engine must have said one of the two: two defaults that differ are the release's doing.
+    """
+    left = set(but)
+    return [
+        d
+        for d in c.drift(*keys)
+        if same_engine(c)
+        and d.key not in left
+        and d.was is not None
+        and d.now is not None
+        and {d.was.said, d.now.said} != {"default"}
+        and settings.speed_weight(d.key) >= MATTERS
+    ]
+
+
+def switched_off(d: Drift) -> bool:
+    """Whether a switch that was on is off now."""
+    return d.was is not None and d.now is not None and d.was.value is True and d.now.value is False
 
 
 def put_back(drift: Drift) -> str:

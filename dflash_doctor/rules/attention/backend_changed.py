@@ -24,8 +24,10 @@ from __future__ import annotations
 from dflash_doctor import settings
 from dflash_doctor.model import Comparison, Drift, Finding
 from dflash_doctor.physics import PREFILL, STEP
-from dflash_doctor.rules.seen import proof, put_back, same_engine
+from dflash_doctor.rules.seen import others, proof, put_back, same_engine
 
+# these have names of their own
+ELSEWHERE = ("attention.draft_backend", "attention.sliding_window")
 PHASES = ("attention.decode_backend", "attention.prefill_backend")
 KEYS = ("attention.backend", "attention.prefill_backend", "attention.decode_backend", "attention.fa_version")
 
@@ -33,13 +35,15 @@ KEYS = ("attention.backend", "attention.prefill_backend", "attention.decode_back
 def check(c: Comparison) -> Finding | None:
     changed = [d for d in c.drift(*KEYS) if d.was is not None and d.now is not None]
     changed += [d for key in PHASES if (d := _one_phase(c, key)) is not None and d not in changed]
+    named = bool(changed)
+    changed = changed or others(c, "attention.*", but=ELSEWHERE)
     if not changed:
         return None
     first = changed[0]
     return Finding(
         cause="",
         summary=first.words(),
-        confidence=0.7 if same_engine(c) else 0.3,
+        confidence=0.3 if not same_engine(c) else 0.7 if named else 0.55,
         severity="warning",
         evidence=proof(*changed, first.was),
         next_steps=tuple(put_back(d) for d in changed),

@@ -20,9 +20,9 @@ compile by default.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding
+from dflash_doctor.model import Comparison, Drift, Finding
 from dflash_doctor.physics import PREFILL, STEP
-from dflash_doctor.rules.seen import new, proof, proofs
+from dflash_doctor.rules.seen import new, others, proof, proofs, put_back, switched_off
 
 
 def check(c: Comparison) -> Finding | None:
@@ -30,6 +30,9 @@ def check(c: Comparison) -> Finding | None:
         return None
     off = [d for d in c.drift("compile.mode") if d.was and d.now and d.now.value == "none" and d.was.value != "none"]
     said = new(c, "compile.off")
+    parts = [d for d in others(c, "compile.*", but=("compile.mode",)) if switched_off(d)]
+    if parts and not off and not said:
+        return _without(parts)
     if not off and not (said and c.was.find("compile.took", "compile.cache_hit", "compile.cache_miss")):
         return None
     eager = c.now.value("cudagraph.mode") == "none" and c.was.value("cudagraph.mode") != "none"
@@ -40,5 +43,17 @@ def check(c: Comparison) -> Finding | None:
         severity="warning",
         evidence=(*proofs(said[:2]), *proof(*off)),
         next_steps=("start without the flag or variable named above",),
+        touches=(STEP, PREFILL),
+    )
+
+
+def _without(parts: list[Drift]) -> Finding:
+    return Finding(
+        cause="",
+        summary=f"an optimisation of the compiler that the tuned server had is off: {parts[0].words()}",
+        confidence=0.6,
+        severity="warning",
+        evidence=proof(*parts[:3]),
+        next_steps=tuple(put_back(d) for d in parts[:3]),
         touches=(STEP, PREFILL),
     )

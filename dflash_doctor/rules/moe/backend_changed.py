@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import PREFILL, STEP
-from dflash_doctor.rules.seen import new, proof, proofs, put_back, same_engine
+from dflash_doctor.rules.seen import new, others, proof, proofs, put_back, same_engine
 
 
 def check(c: Comparison) -> Finding | None:
     changed = [d for d in c.drift("moe.backend") if d.was is not None and d.now is not None]
+    named = bool(changed)
+    changed = changed or others(c, "moe.*")
     if not changed or not same_engine(c):
         return None
     by_default = not c.drift("env.VLLM_FLASHINFER_MOE_BACKEND") and "moe.backend" not in c.now.asked
@@ -32,7 +34,7 @@ def check(c: Comparison) -> Finding | None:
         cause="",
         summary=changed[0].words()
         + (" (nobody asked for it: a changed default)" if by_default and c.drift("engine.version") else ""),
-        confidence=0.8,
+        confidence=0.8 if named else 0.6,
         severity="warning",
         evidence=(*proof(*changed, changed[0].was), *proofs(new(c, "moe.backend", "moe.runner")[:1])),
         next_steps=tuple(put_back(d) for d in changed),

@@ -21,9 +21,11 @@ path (FlashInfer, symmetric memory) may have taken its place.
 
 from __future__ import annotations
 
-from dflash_doctor.model import Comparison, Finding, Snapshot
+from dflash_doctor.model import Comparison, Drift, Finding, Snapshot
 from dflash_doctor.physics import STEP
-from dflash_doctor.rules.seen import new, proof, proofs
+from dflash_doctor.rules.seen import new, others, proof, proofs, put_back, switched_off
+
+FUSED = ("comm.flashinfer_allreduce", "comm.flashinfer_allreduce_backend", "comm.symm_mem", "comm.quick_reduce")
 
 
 def check(c: Comparison) -> Finding | None:
@@ -33,8 +35,9 @@ def check(c: Comparison) -> Finding | None:
     setting = c.now.settings.get("comm.custom_allreduce")
     said = new(c, "comm.custom_ar_disabled")
     off = setting is not None and setting.value is False
+    fused = [d for d in others(c, *FUSED) if switched_off(d)]
     if not off and not said:
-        return None
+        return _unfused(fused, tp) if fused else None
     if c.was is not None and _off(c.was):
         return None
     if c.now.find("comm.custom_ar_active", "comm.graph_registered") and not off:
@@ -57,3 +60,15 @@ def check(c: Comparison) -> Finding | None:
 
 def _off(s: Snapshot) -> bool:
     return s.value("comm.custom_allreduce") is False or bool(s.find("comm.custom_ar_disabled"))
+
+
+def _unfused(fused: list[Drift], tp: int) -> Finding:
+    return Finding(
+        cause="",
+        summary=f"a fast all-reduce that the tuned server had is off at tensor parallel {tp}: {fused[0].words()}",
+        confidence=0.65,
+        severity="warning",
+        evidence=proof(*fused),
+        next_steps=tuple(put_back(d) for d in fused),
+        touches=(STEP,),
+    )

@@ -21,19 +21,23 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import PREFILL, QUEUE, STEP
-from dflash_doctor.rules.seen import proof, put_back
+from dflash_doctor.rules.seen import others, proof, put_back
 
+# which cards it is, not how the work is divided
+PLACES = ("parallel.device_ids", "parallel.base_gpu_id", "parallel.gpu_id_step", "parallel.gpu_select")
 KEYS = ("parallel.tp", "parallel.pp", "parallel.dp", "parallel.ep", "parallel.nodes")
 
 
 def check(c: Comparison) -> Finding | None:
     changed = [d for d in c.drift(*KEYS) if d.was is not None and d.now is not None]
+    named = bool(changed)
+    changed = changed or others(c, "parallel.*", but=PLACES)
     if not changed:
         return None
     return Finding(
         cause="",
         summary="; ".join(d.words() for d in changed),
-        confidence=0.75,
+        confidence=0.75 if named else 0.55,
         severity="warning",
         evidence=proof(*changed, *(d.was for d in changed)),
         next_steps=tuple(put_back(d) for d in changed),

@@ -27,7 +27,10 @@ from dflash_doctor.physics import PREFILL, QUEUE
 from dflash_doctor.rules.seen import new, proof, proofs, put_back
 
 ROOM = 0.7  # KV use below which waiting requests do not wait for memory
-KEYS = ("sched.max_seqs", "sched.max_tokens")
+KEYS = (
+    "sched.max_seqs", "sched.max_tokens", "sched.max_num_active_seqs", "sched.max_num_scheduled_tokens",
+    "sched.prefill_max_requests", "sched.queue_limit", "sched.max_num_queued_tokens",
+)  # fmt: skip
 
 
 def check(c: Comparison) -> Finding | None:
@@ -35,7 +38,7 @@ def check(c: Comparison) -> Finding | None:
     queued = [i for i in c.now.intervals if (i.waiting or 0) >= 1 and i.kv_usage is not None and i.kv_usage < ROOM]
     queued_before = [i for i in c.was.intervals if (i.waiting or 0) >= 1] if c.was else []
     said = new(c, "engine.max_running_reduced", "spec.scheduled_tokens_cap")
-    seqs = [d for d in lowered if d.key == "sched.max_seqs"]
+    seqs = [d for d in lowered if d.key in ("sched.max_seqs", "sched.max_num_active_seqs")]
     if c.was is None:
         return _finding(c, [], queued, said, 0.55) if _at_limit(c, queued) else None
     if not lowered and not (queued and not queued_before and _at_limit(c, queued)):

@@ -22,7 +22,13 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Drift, Finding
 from dflash_doctor.physics import PREFILL, QUEUE
-from dflash_doctor.rules.seen import new_about, proof, proofs, put_back, same_engine
+from dflash_doctor.rules.seen import new_about, others, proof, proofs, put_back, same_engine
+
+ALSO = (
+    "sched.long_prefill_token_threshold", "sched.max_num_partial_prefills", "sched.max_long_partial_prefills",
+    "sched.enable_mixed_chunk", "sched.enable_dynamic_chunking", "sched.prefill_schedule_interval",
+    "sched.prefill_decode_interval", "sched.max_prefill_tokens",
+)  # fmt: skip
 
 
 def check(c: Comparison) -> Finding | None:
@@ -30,17 +36,18 @@ def check(c: Comparison) -> Finding | None:
         return None
     switched = [d for d in c.drift("sched.chunked_prefill") if d.was and d.now]
     resized = [d for d in c.drift("sched.max_tokens") if _much(d)]
-    if not switched and not resized:
+    tuned = others(c, *ALSO) if not switched and not resized else []
+    if not switched and not resized and not tuned:
         return None
     said = new_about(c, "chunked_prefill_interference")
-    first = (switched or resized)[0]
+    first = (switched or resized or tuned)[0]
     return Finding(
         cause="",
         summary=f"{first.words()}: prompts are prefilled in other pieces",
         confidence=0.65 if switched else 0.55,
         severity="warning",
-        evidence=(*proof(*switched, *resized), *proofs([s for s in said if s.level == "WARNING"][:1])),
-        next_steps=tuple(put_back(d) for d in (*switched, *resized)),
+        evidence=(*proof(*switched, *resized, *tuned), *proofs([s for s in said if s.level == "WARNING"][:1])),
+        next_steps=tuple(put_back(d) for d in (*switched, *resized, *tuned)),
         touches=(PREFILL, QUEUE),
     )
 
