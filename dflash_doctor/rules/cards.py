@@ -8,13 +8,25 @@ from typing import Any
 from dflash_doctor import gpu_words
 from dflash_doctor.model import Comparison, Evidence, GpuReading, Snapshot
 
+DRAWS = 0.3  # of the power limit: what a card draws at the least while it serves
+
 
 def loaded(s: Snapshot) -> tuple[GpuReading, ...]:
-    """Readings taken under load: said so by whoever took them, or busy enough to be so (half of the time or more)."""
+    """Readings taken under load: said so by whoever took them, or busy enough to be so (half of the time or more).
+
+    Where nobody tells how busy the card was, its power does: idle cards draw a tenth of their limit.
+    """
     said = tuple(r for r in s.readings if r.load is True)
     if said:
         return said
-    return tuple(r for r in s.readings if r.load is None and _number(r.values.get("utilization.gpu"), 0.0) >= 50)
+    return tuple(r for r in s.readings if r.load is None and _busy(r))
+
+
+def _busy(r: GpuReading) -> bool:
+    if isinstance(r.values.get("utilization.gpu"), (int, float)):
+        return _number(r.values["utilization.gpu"], 0.0) >= 50
+    draw, limit = _number(r.values.get("power.draw"), 0.0), _number(r.values.get("power.limit"), 0.0)
+    return limit > 0 and draw >= DRAWS * limit
 
 
 def idle(s: Snapshot) -> tuple[GpuReading, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.rules.build import card, found, snapshot
 
 HEALTHY = snapshot(readings=[card(clocks_sm=2400, clocks_max_sm=3003)])
@@ -36,3 +38,14 @@ def test_a_clock_held_down_by_the_power_cap_is_the_caps_doing():
         readings=[card(clocks_sm=1400, clocks__event__reasons_active="0x4", power_draw=199.0, power_limit=200.0)]
     )
     assert found("gpu.clock_throttle", now, snapshot(readings=[card(clocks_sm=1800)])) is None
+
+
+def test_a_card_that_draws_power_is_at_work_where_nobody_tells_how_busy_it_is():
+    def seen(watts):
+        values = {"clocks_event_reasons_active": "0x0"}
+        reading = card(load=None, clocks_sm=1035, clocks_max_sm=2520, power_draw=watts, power_limit=350.0, **values)
+        gone = {k: v for k, v in reading.values.items() if k != "utilization.gpu"}
+        return snapshot(readings=[replace(reading, values=gone)])
+
+    assert found("gpu.clock_throttle", seen(168.0)).summary.startswith("SM clock 1035 MHz under load")
+    assert found("gpu.clock_throttle", seen(30.0)) is None

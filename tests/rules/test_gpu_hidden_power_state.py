@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rules.build import card, found, snapshot, steps
+from tests.rules.build import card, found, snapshot, speed, steps
 
 
 def box(*speeds, clock=2411, name="NVIDIA GB10"):
@@ -35,3 +35,17 @@ def test_another_acceptance_explains_two_levels():
 
 def test_equal_step_times_are_one_level():
     assert found("gpu.hidden_power_state", box(39.7, 39.7, 39.7, 39.7, 39.7)) is None
+
+
+def spark(watts, tok_s, clock=2405):
+    reading = card(name="NVIDIA GB10", clocks_sm=clock, clocks_max_sm=2418, power_draw=watts, utilization_gpu=96)
+    return snapshot(readings=[reading], samples=[speed(tok_s)])
+
+
+def test_the_same_clocks_on_half_the_power_and_half_the_speed_are_named():
+    finding = found("gpu.hidden_power_state", spark(19.0, 31.3), spark(41.0, 78.8))
+    assert finding.summary == "the card is as busy at the same clocks, but draws 19 W where it drew 41 W"
+
+
+def test_less_power_at_the_same_speed_is_a_saving():
+    assert found("gpu.hidden_power_state", spark(19.0, 78.0), spark(41.0, 78.8)) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dflash_doctor.model import Setting
-from tests.rules.build import found, grown, snapshot
+from tests.rules.build import found, grown, signal, snapshot, steps
 
 QUERIES, HITS = "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"
 ON = snapshot(settings={"sched.prefix_cache": True})
@@ -34,3 +34,19 @@ def test_a_cache_that_was_off_when_tuned_is_no_change():
 def test_a_server_that_has_just_started_has_nothing_to_hit():
     now = snapshot(settings={"sched.prefix_cache": True}, counters=[grown(QUERIES, 800.0), grown(HITS, 0.0)])
     assert found("kv.prefix_cache_off", now) is None
+
+
+def asks(beginning, rate):
+    line = signal(
+        "api.request_body_logging", f"Received request c-1: prompt: '{beginning} You are a helpful …'", "INFO"
+    )
+    return snapshot(signals=[line], intervals=[steps(6, 50.0, prefix_hit_rate=rate)])
+
+
+def test_prompts_that_begin_with_something_else_in_every_request_share_nothing():
+    now, was = asks("<|system|>\\ntrace=5f3a now=2026-10-21T10:21:01", 0.006), asks("<|system|>\\n", 0.93)
+    finding = found("kv.prefix_cache_off", now, was)
+    assert finding.summary.endswith("prompts begin with something else in every request now")
+    assert finding.confidence > 0.85
+    assert found("measurement.artifact", now, was) is None, "no chance of this run"
+    assert found("kv.prefix_cache_off", asks("<|system|>\\n", 0.006), was).confidence < 0.7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dflash_doctor.model import Setting
-from tests.rules.build import found, snapshot
+from tests.rules.build import found, signal, snapshot
 
 
 def test_another_dtype_is_named():
@@ -19,3 +19,16 @@ def test_the_same_checkpoint_under_another_path_is_no_change():
         snapshot(settings={"model.path": "/models/Qwen3.6-27B"}),
     )
     assert found("model.dtype_or_weights_changed", now, was) is None
+
+
+def test_a_name_that_points_to_heavier_weights_is_another_checkpoint():
+    def loads(gib, **more):
+        line = signal("mem.weights", f"Load weight end. mem usage={gib} GB", "INFO", usage=str(gib))
+        return snapshot("sglang", settings={"model.path": "/models/current"} | more, signals=[line])
+
+    finding = found("model.dtype_or_weights_changed", loads(26.9), loads(14.3))
+    assert finding.summary == "/models/current is another checkpoint than it was; the weights take 1.88x the memory"
+    assert len(finding.evidence) == 2
+    assert found("model.dtype_or_weights_changed", loads(15.0), loads(14.3)) is None
+    split = loads(26.9, **{"parallel.tp": 1}), loads(14.3, **{"parallel.tp": 2})
+    assert found("model.dtype_or_weights_changed", *split) is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dflash_doctor.model import Setting
-from tests.rules.build import found, snapshot, steps
+from tests.rules.build import found, signal, snapshot, steps
 
 
 def limited(limit, *rows):
@@ -33,3 +35,16 @@ def test_a_higher_limit_is_a_trade():
         )
         is None
     )
+
+
+def queue(running, waiting, n=3):
+    return [steps(running, 500.0, waiting=waiting, kv_usage=0.08, line=i) for i in range(n)]
+
+
+def test_a_queue_beside_free_memory_where_never_one_more_runs_is_a_limit_whatever_it_is_called():
+    said = signal("spec.scheduled_tokens_cap", "Overriding max_num_active_seqs from 256 to 32")
+    now = snapshot(settings={"sched.max_seqs": 256}, intervals=queue(32, 91), signals=[said])
+    was = snapshot(settings={"sched.max_seqs": 256}, intervals=queue(122, 2))
+    finding = found("sched.batch_limits", now, was)
+    assert "91 wait, 32 run, and the KV cache is 8% full" in finding.summary and finding.confidence > 0.8
+    assert found("sched.batch_limits", replace(now, signals=()), replace(now, signals=())) is None

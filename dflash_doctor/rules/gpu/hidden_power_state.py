@@ -32,6 +32,7 @@ from dflash_doctor.rules.graphs import batches
 APART = 1.25  # the two levels must differ by more than acceptance and context explain
 TIGHT = 1.15  # within one level steps differ by less than that
 KNOWN = ("GB10",)
+LESS = 0.6  # of the power when tuned; the same work at the same clocks draws the same within a tenth
 
 
 def check(c: Comparison) -> Finding | None:
@@ -44,7 +45,7 @@ def check(c: Comparison) -> Finding | None:
         return None
     levels = _two_levels(c)
     if levels is None:
-        return None
+        return _draws_less(c)
     fast, slow, rows = levels
     known = any(k in name for name in c.now.gpu_names() for k in KNOWN)
     return Finding(
@@ -63,6 +64,30 @@ def check(c: Comparison) -> Finding | None:
         touches=(STEP, PREFILL),
         proven=True,
     )
+
+
+def _draws_less(c: Comparison) -> Finding | None:
+    """As busy and as fast by its clocks as when tuned, and yet slower on a fraction of the power."""
+    fell, as_busy = fallen(c, "power.draw", LESS), not fallen(c, "utilization.gpu", 0.9)
+    if not fell or not c.slower or not as_busy or "utilization.gpu" not in _keys(c):
+        return None
+    was, now = min(fell.values(), key=lambda p: p[1] / p[0])
+    known = any(k in name for name in c.now.gpu_names() for k in KNOWN)
+    return Finding(
+        cause="",
+        summary=f"the card is as busy at the same clocks, but draws {now:.0f} W where it drew {was:.0f} W",
+        confidence=0.8 if known else 0.6,
+        severity="critical",
+        evidence=reading_lines(
+            loaded(c.now), "power.draw", "clocks.sm", "utilization.gpu", "clocks_event_reasons.active"
+        ),
+        next_steps=("shut down, take AC power off for some minutes, boot again", "then run the same load once more"),
+        touches=(STEP, PREFILL),
+    )
+
+
+def _keys(c: Comparison) -> set[str]:
+    return {k for r in loaded(c.now) for k in r.values}
 
 
 def _two_levels(c: Comparison) -> tuple[float, float, tuple[Interval, ...]] | None:

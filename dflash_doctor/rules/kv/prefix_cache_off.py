@@ -27,7 +27,7 @@ from typing import Any
 
 from dflash_doctor.model import Comparison, Finding, Sample, Signal
 from dflash_doctor.physics import PREFILL, QUEUE
-from dflash_doctor.rules.caching import asked, cache_lines, hit_rate
+from dflash_doctor.rules.caching import asked, cache_lines, hit_rate, volatile
 from dflash_doctor.rules.seen import new_about, proof, proofs
 
 LONG = 4_000  # tokens of a prompt whose prefill is worth keeping
@@ -96,12 +96,14 @@ def _hits_less(c: Comparison) -> Finding | None:
     now, was = hit_rate(c.now, ENOUGH / 10), hit_rate(c.was, ENOUGH / 10) if c.was else None
     if now is None or was is None or was < 0.2 or now > 0.5 * was:
         return None
+    changing = volatile(c)
     return Finding(
         cause="",
-        summary=f"the prefix cache hits {now:.0%} of prompt tokens, {was:.0%} when tuned",
-        confidence=0.6,
+        summary=f"the prefix cache hits {now:.0%} of prompt tokens, {was:.0%} when tuned"
+        + ("; prompts begin with something else in every request now" if changing else ""),
+        confidence=0.88 if changing else 0.6,
         severity="warning",
-        evidence=cache_lines(c.now),
+        evidence=(*cache_lines(c.now), *proofs([changing] if changing else [])),
         next_steps=(
             "check that the prompts still share their beginning, byte for byte",
             "look for what flushes or disables the cache",

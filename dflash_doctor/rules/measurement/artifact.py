@@ -26,7 +26,7 @@ import re
 from statistics import median
 
 from dflash_doctor.model import Comparison, Evidence, Finding
-from dflash_doctor.rules.caching import asked, cache_lines, hit_rate
+from dflash_doctor.rules.caching import asked, cache_lines, hit_rate, volatile
 from dflash_doctor.rules.drafting import drafting
 from dflash_doctor.rules.seen import proof
 
@@ -78,6 +78,8 @@ def _warm_cache(c: Comparison) -> Reason | None:
         return None
     if (asked(c.now) or 0) > YOUNG or c.drift("spec.method", "sched.prefix_cache", "kv.*"):
         return None  # an old server should have hit; another set-up may be why it does not
+    if volatile(c) is not None:
+        return None  # the prompts were changed so that nothing can be shared: that is no chance of this run
     words = f"the baseline's prompts were in the prefix cache ({was:.0%} hits), these were cold ({now:.0%})"
     return words, 0.8, cache_lines(c.now)
 

@@ -22,21 +22,25 @@ from __future__ import annotations
 
 from statistics import median
 
-from dflash_doctor.model import Comparison, Drift, Finding, Snapshot
+from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Signal, Snapshot
 from dflash_doctor.physics import PREFILL, STEP, TOKENS
-from dflash_doctor.rules.seen import proof, put_back, same_engine
+from dflash_doctor.rules.seen import proof, proofs, put_back, same_engine
 
+MORE = 1.25  # as much memory as before: no other build of one checkpoint takes that much more
 KEYS = ("model.path", "model.revision", "model.architecture", "model.dtype", "model.quantization")
 
 
 def check(c: Comparison) -> Finding | None:
     changed = [d for d in c.drift(*KEYS) if d.was is not None and d.now is not None]
-    if not changed or c.was is None:
-        return None
     heavier = _heavier(c)
+    behind = heavier is not None and heavier > MORE and same_engine(c) and not c.drift("parallel.*", "mem.*", "spec.*")
+    if c.was is None or not (changed or behind):
+        return None
     strong = [d for d in changed if d.key in ("model.dtype", "model.quantization", "model.architecture")]
     confidence = (0.75 if strong or heavier else 0.55) if same_engine(c) else 0.35
     words = "; ".join(d.words() for d in changed[:3])
+    if not changed:
+        confidence, words = 0.8, f"{c.now.value('model.path') or 'the same name'} is another checkpoint than it was"
     if heavier:
         words += f"; the weights take {heavier:.2f}x the memory"
     return Finding(
@@ -44,8 +48,8 @@ def check(c: Comparison) -> Finding | None:
         summary=words,
         confidence=confidence,
         severity="warning",
-        evidence=proof(*changed, *(d.was for d in changed)),
-        next_steps=tuple(_back(d) for d in changed[:2]),
+        evidence=(*proof(*changed, *(d.was for d in changed)), *(_weighed(c) if heavier else ())),
+        next_steps=tuple(_back(d) for d in changed[:2]) or ("look what the name or link points to, and point it back",),
         touches=(STEP, PREFILL, TOKENS),
     )
 
@@ -59,14 +63,19 @@ def _heavier(c: Comparison) -> float | None:
     return now / was if now and was and abs(now / was - 1) > 0.1 else None
 
 
+def _weighed(c: Comparison) -> tuple[Evidence, ...]:
+    """The lines of both sides that tell the memory of the weights."""
+    rows = [[x for x in s.find("mem.model_load", "mem.weights") if _gib(x)] for s in (c.now, c.was) if s is not None]
+    return proofs(x[0] for x in rows if x)
+
+
+def _gib(x: Signal) -> float | None:
+    return next((f for k in ("gib", "mem", "usage") if (f := _float(x.fields.get(k)))), None)
+
+
 def _loaded(s: Snapshot) -> float | None:
     """Memory of the loaded weights, GiB per rank, from the line that says so."""
-    found = [
-        f
-        for x in s.find("mem.model_load", "mem.weights")
-        for k in ("gib", "mem", "usage")
-        if (f := _float(x.fields.get(k)))
-    ]
+    found = [f for x in s.find("mem.model_load", "mem.weights") if (f := _gib(x))]
     return float(median(found)) if found else None
 
 

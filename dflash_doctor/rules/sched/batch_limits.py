@@ -22,10 +22,15 @@ is a trade, not a regression.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from statistics import median
+
 from dflash_doctor.model import SPEED, Comparison, Drift, Evidence, Finding, Interval, Signal
 from dflash_doctor.physics import PREFILL, QUEUE
 from dflash_doctor.rules.seen import new, proof, proofs, put_back
 
+MANY_TIMES = 4  # as many in the queue as before: more than a busy minute
+STANDS = 3  # intervals with one number of running requests
 ROOM = 0.7  # KV use below which waiting requests do not wait for memory
 KEYS = (
     "sched.max_seqs", "sched.max_tokens", "sched.max_num_active_seqs", "sched.max_num_scheduled_tokens",
@@ -36,7 +41,8 @@ KEYS = (
 def check(c: Comparison) -> Finding | None:
     lowered = [d for d in c.drift(*KEYS) if _lower(d)]
     queued = [i for i in c.now.intervals if (i.waiting or 0) >= 1 and i.kv_usage is not None and i.kv_usage < ROOM]
-    queued_before = [i for i in c.was.intervals if (i.waiting or 0) >= 1] if c.was else []
+    before = _waiting(c.was.intervals) if c.was else 0.0
+    queued_before = before > 0 and _waiting(queued) < MANY_TIMES * before
     said = new(c, "engine.max_running_reduced", "spec.scheduled_tokens_cap")
     seqs = [d for d in lowered if d.key in ("sched.max_seqs", "sched.max_num_active_seqs")]
     if c.was is None:
@@ -44,10 +50,16 @@ def check(c: Comparison) -> Finding | None:
     if not lowered and not (queued and not queued_before and _at_limit(c, queued)):
         return None
     if queued and not queued_before:
-        confidence = 0.9 if seqs else 0.75
+        confidence = 0.9 if seqs else 0.85 if said else 0.75
     else:
         confidence = 0.85 if seqs and _below_the_load(c) else 0.35
     return _finding(c, lowered, queued, said, confidence)
+
+
+def _waiting(rows: Iterable[Interval]) -> float:
+    """Requests that wait, in the middle of the intervals where any does."""
+    found = [i.waiting for i in rows if (i.waiting or 0) >= 1]
+    return float(median(x for x in found if x)) if found else 0.0
 
 
 def _finding(
@@ -85,9 +97,11 @@ def _at_limit(c: Comparison, queued: list[Interval]) -> bool:
     limit = c.now.value("sched.max_seqs")
     if not queued:
         return False
+    if len(queued) >= STANDS and len({round(i.running or 0) for i in queued}) == 1:
+        return True  # requests wait, there is memory, and never one more runs: some limit binds
     most = max(i.running or 0 for i in queued)
     if not isinstance(limit, (int, float)):
-        return len({i.running for i in queued}) == 1 and len(queued) >= 3
+        return False
     ranks = c.now.value("parallel.dp", 1) or 1
     return most >= 0.95 * limit / ranks
 
