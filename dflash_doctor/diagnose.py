@@ -31,7 +31,7 @@ from dflash_doctor.model import (
     Slowdown,
     Unexplained,
 )
-from dflash_doctor.physics import QUEUE, RESIDUAL, TOKENS, Loss, losses, slowdown
+from dflash_doctor.physics import DECODE, QUEUE, RESIDUAL, TOKENS, Loss, losses, slowdown
 from dflash_doctor.rules.break_even import break_even
 from dflash_doctor.rules.leads import bisection, leads
 from dflash_doctor.rules.suspects import suspects
@@ -40,6 +40,7 @@ from dflash_doctor.stats import OK
 NOT_A_REGRESSION = ("workload.changed", "measurement.artifact")
 FAILING = "server.failing"
 MOVED = 0.10  # share of the whole loss from which on a factor counts as having moved
+UNSEEN_WEIGHT = 0.5  # one whose factor was not measured, where another was and lost
 UNMOVED_WEIGHT = 0.35  # a fault whose factor did not move keeps this much of its confidence
 LOUD = 0.5  # below this a finding is "to check" (CONTRACTS.md §4)
 FELT = 0.97  # a factor nearer to one than this needs no cause
@@ -98,7 +99,11 @@ def _weighed(f: Finding, c: Comparison, loss: Loss) -> Finding:
         return f
     known = [x for x in (loss.of(t) for t in f.touches) if x is not None]
     if not known:
-        return f
+        alone = [d for d in c.delta(*DECODE) if d.concurrency == 1]  # among many, waiting shows in every speed
+        if not any(d.verdict == "worse" for d in alone):
+            return f
+        against = f"it acts on {' and '.join(f.touches)}, which was not measured, and what was measured is slower"
+        return replace(f, confidence=f.confidence * UNSEEN_WEIGHT, against=(*f.against, against))
     whole = max((x for x in (loss.tokens, loss.step, loss.prefill, loss.queue) if x is not None), default=0.0)
     if whole <= 0 or max(known) >= MOVED * whole:
         return f

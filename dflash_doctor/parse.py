@@ -109,7 +109,7 @@ def _snapshot(name: str, read: list[tuple[str, Facts]], gaps: tuple[Gap, ...]) -
         said.extend(_from_environment(engine, version, said))
         if any(s.said == "asked" and not s.key.startswith("env.") for s in said):
             # where no launch line and no argument list was read, an unset flag is not known to be unset
-            said.extend(settings.defaults(engine, version))
+            said.extend(settings.defaults(engine, version) if version else settings.constant_defaults(engine))
     return Snapshot(
         name=name,
         engine=engine,

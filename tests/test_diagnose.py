@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -138,3 +139,16 @@ def test_step_time_that_was_measured_leaves_a_residual():
     parts = slowdown(held(side(20.0, 1.2, 50.0), side(80.0, 3.2, 40.0))).parts
     assert [p.name for p in parts] == ["tokens per step", "step time", "not explained"]
     assert math.prod(p.factor for p in parts) == pytest.approx(0.25)
+
+
+def test_a_fault_of_a_factor_that_nobody_measured_is_no_reason_for_what_was():
+    on = snapshot(settings={"sched.prefix_cache": True}, samples=[speed(80.0)])
+    off = snapshot(settings={"sched.prefix_cache": False}, samples=[speed(50.0)])
+    decoding = diagnose(compare(off, on), "x").findings[0]
+    assert decoding.cause == "kv.prefix_cache_off" and decoding.confidence < 0.5
+    assert "which was not measured" in decoding.against[0]
+    first = [speed(300.0, metric="ttft_ms")], [speed(900.0, metric="ttft_ms")]
+    waiting = diagnose(
+        compare(replace(off, samples=(*off.samples, *first[1])), replace(on, samples=(*on.samples, *first[0]))), "x"
+    )
+    assert waiting.findings[0].confidence > 0.8

@@ -55,6 +55,14 @@ def test_an_unset_flag_has_the_default_of_its_version():
     assert s.value("parallel.tp") == 1
 
 
+def test_of_an_unknown_release_only_what_every_release_does_is_known():
+    log = BANNER.splitlines()[1] + "\n"
+    s = parse(capture(server__log=log, cmdline="vllm serve /models/m --data-parallel-size 4"))
+    assert s.version is None
+    assert (s.value("parallel.tp"), s.value("parallel.dp")) == (1, 4)
+    assert "sched.max_seqs" not in s.settings, "it changed between releases"
+
+
 def test_without_a_launch_line_nothing_is_known_to_be_unset():
     assert "parallel.tp" not in parse(capture(server__log=BANNER)).settings
 

@@ -20,7 +20,7 @@ from dflash_doctor.port.move import Move
 from dflash_doctor.port.nouns import ACTS, ENGINES, Launch, Ported, Row, Status
 from dflash_doctor.port.snippets import FORMS, as_compose, as_kubernetes, as_shell, written
 from dflash_doctor.port.spell import Spelled, configs
-from dflash_doctor.settings import defaults
+from dflash_doctor.settings import constant_defaults, defaults
 from dflash_doctor.settings.versions import number
 
 __all__ = [
@@ -99,12 +99,12 @@ def _check(tuned: Snapshot, to: str, version: str | None, against: Snapshot | No
 def _defaults(to: str, release: str, version: str | None, against: Snapshot | None) -> dict[str, Setting]:
     """What the other side does by itself; of a server whose release nobody knows, what every release does."""
     unknown = version is None and against is not None and against.version is None
-    return {s.key: s for s in (tables.constant_defaults(to) if unknown else defaults(to, release))}
+    return {s.key: s for s in (constant_defaults(to) if unknown else defaults(to, release))}
 
 
 def _with_defaults(tuned: Snapshot) -> Snapshot:
     """The tuned side with what its release does by itself; of an unknown release, with what every release does."""
-    usual = {s.key: s for s in tables.constant_defaults(tuned.engine or "")} if tuned.version is None else {}
+    usual = {s.key: s for s in constant_defaults(tuned.engine or "")} if tuned.version is None else {}
     usual.update({s.key: s for s in defaults(tuned.engine or "", tuned.version)})
     return replace(tuned, settings={**usual, **tuned.settings})
 

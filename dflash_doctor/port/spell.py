@@ -12,7 +12,7 @@ from dflash_doctor.port.nouns import ENGINES
 from dflash_doctor.settings import SETTINGS, SettingRow, Spelling
 from dflash_doctor.settings.rows import UNSET
 from dflash_doctor.settings.values import as_bool
-from dflash_doctor.settings.versions import Version, number
+from dflash_doctor.settings.versions import Version, first_of, last_of, number
 
 # vLLM's flags that have no --no- form, up to this release
 SWITCHES: Mapping[str, Version] = {
@@ -113,14 +113,14 @@ def _not_here(key: str, spellings: tuple[Spelling, ...], engine: str, version: s
     later = [s for s in spellings if _since(s) > (number(version) or ())]
     if later:
         first = min(later, key=_since)
-        return Spelled(missing=f"{first.written} came later", first=tables.first_of(first.versions))
-    last = max(spellings, key=lambda s: number(tables.last_of(s.versions)) or ())
-    why = f"{last.written} left after {tables.last_of(last.versions)}"
+        return Spelled(missing=f"{first.written} came later", first=first_of(first.versions))
+    last = max(spellings, key=lambda s: number(last_of(s.versions)) or ())
+    why = f"{last.written} left after {last_of(last.versions)}"
     return Spelled(missing=tables.hint(key, engine) or (f"{why}: {last.note}" if last.note else why))
 
 
 def _since(s: Spelling) -> Version:
-    return number(tables.first_of(s.versions)) or ()
+    return number(first_of(s.versions)) or ()
 
 
 def _no_word(key: str, value: Any, engine: str, found: tables.Word) -> Spelled:

@@ -10,9 +10,7 @@ from typing import Any
 import yaml
 
 from dflash_doctor import paths
-from dflash_doctor.model import Setting
-from dflash_doctor.settings import SETTINGS, defaults
-from dflash_doctor.settings.rows import UNSET
+from dflash_doctor.settings import SETTINGS
 from dflash_doctor.settings.versions import LOOKED_AT, at, covers, number
 
 
@@ -49,21 +47,6 @@ def caveat(concept: str) -> str:
 def newest(engine: str) -> str:
     """The last release that was looked at."""
     return LOOKED_AT[engine][-1]
-
-
-@cache
-def constant_defaults(engine: str) -> tuple[Setting, ...]:
-    """Defaults that are the same in every release that was looked at."""
-    first, *_, last = LOOKED_AT[engine]
-    found = {s.key: s for s in defaults(engine, last)}
-    kept = []
-    for key, setting in found.items():
-        for s in SETTINGS[key].spellings(engine) if key in SETTINGS else ():
-            everywhere = first_of(s.versions) == first and last_of(s.versions) == last and "," not in (s.versions or "")
-            if everywhere and s.default is not UNSET and not isinstance(s.default, Mapping):
-                kept.append(setting)
-                break
-    return tuple(kept)
 
 
 # -- words of values --------------------------------------------------------------------------------------------------
@@ -168,16 +151,6 @@ def _within(ranges: str, here: tuple[int, ...]) -> bool:
         if low and high and low <= here <= high:
             return True
     return False
-
-
-def first_of(versions: str | None) -> str:
-    """`0.13.0..0.33.0` -> `0.13.0`."""
-    return (versions or "").split(",")[0].partition("..")[0].strip()
-
-
-def last_of(versions: str | None) -> str:
-    """`0.13.0..0.33.0` -> `0.33.0`."""
-    return (versions or "").split(",")[-1].rpartition("..")[2].strip()
 
 
 def is_row(key: str) -> bool:

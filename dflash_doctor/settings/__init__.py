@@ -17,7 +17,7 @@ from dflash_doctor.settings.config_text import read_config
 from dflash_doctor.settings.environment import from_environ, tunes
 from dflash_doctor.settings.flags import from_flags
 from dflash_doctor.settings.rows import SETTINGS, SettingRow, Spelling, speed_weight
-from dflash_doctor.settings.said import defaults, flatten, from_args, told
+from dflash_doctor.settings.said import constant_defaults, defaults, flatten, from_args, told
 from dflash_doctor.settings.same import alike
 from dflash_doctor.settings.values import HIDDEN, secret
 
@@ -27,6 +27,7 @@ __all__ = [
     "SettingRow",
     "Spelling",
     "alike",
+    "constant_defaults",
     "defaults",
     "flatten",
     "from_args",

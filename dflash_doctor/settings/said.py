@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from dflash_doctor.model import Evidence, Said, Setting
@@ -11,7 +12,7 @@ from dflash_doctor.settings.config_text import read_config
 from dflash_doctor.settings.derived import derive
 from dflash_doctor.settings.rows import SETTINGS, UNSET, Spelled, by_name
 from dflash_doctor.settings.values import HIDDEN, neutral, plain, secret
-from dflash_doctor.settings.versions import at
+from dflash_doctor.settings.versions import LOOKED_AT, at, first_of, last_of
 
 # options that carry settings of their own, given as JSON, as a dict or as Python prints it
 CONTAINERS = (
@@ -163,6 +164,21 @@ def defaults(engine: str, version: str | None) -> tuple[Setting, ...]:
             if value is not UNSET and value != "":
                 found.setdefault(row.key, Setting(row.key, value, "default", s.written))
     return (*found.values(), *_unwritten(engine, found))
+
+
+@cache
+def constant_defaults(engine: str) -> tuple[Setting, ...]:
+    """Defaults that are the same in every release that was looked at."""
+    first, *_, last = LOOKED_AT[engine]
+    found = {s.key: s for s in defaults(engine, last)}
+    kept = []
+    for key, setting in found.items():
+        for s in SETTINGS[key].spellings(engine) if key in SETTINGS else ():
+            everywhere = first_of(s.versions) == first and last_of(s.versions) == last and "," not in (s.versions or "")
+            if everywhere and s.default is not UNSET and not isinstance(s.default, Mapping):
+                kept.append(setting)
+                break
+    return tuple(kept)
 
 
 def _unwritten(engine: str, found: Mapping[str, Setting]) -> Iterable[Setting]:

@@ -35,6 +35,16 @@ def number(version: str | None) -> Version | None:
     return None if numbers[:2] == (0, 1) and len(numbers) == 2 else numbers
 
 
+def first_of(versions: str | None) -> str:
+    """`0.13.0..0.33.0` -> `0.13.0`."""
+    return (versions or "").split(",")[0].partition("..")[0].strip()
+
+
+def last_of(versions: str | None) -> str:
+    """`0.13.0..0.33.0` -> `0.33.0`."""
+    return (versions or "").split(",")[-1].rpartition("..")[2].strip()
+
+
 def covers(ranges: str | None, version: str | None, engine: str) -> bool | None:
     """Whether `version` lies in `first..last[, first..last]`; None when the releases around it differ."""
     if ranges is None or ranges == "any":
