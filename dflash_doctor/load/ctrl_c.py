@@ -12,6 +12,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from dflash_doctor.load import hotloop
+
 WORD = "stopped by Ctrl-C"
 
 T = TypeVar("T")
@@ -44,7 +46,7 @@ class Stop:
 def until_stopped(what: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
     """Run it to its end in a loop of its own, or to Ctrl-C."""
     try:
-        return asyncio.run(_listening(what))
+        return hotloop.run(_listening(what))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 

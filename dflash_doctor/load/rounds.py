@@ -24,11 +24,10 @@ from dflash_doctor.load.heard import Heard, understood
 from dflash_doctor.load.sending import Sender
 from dflash_doctor.load.warmup import Warm, warm_up
 from dflash_doctor.load.watching import Looks, Self, keeping_up, looking
+from dflash_doctor.load.wire import Transport
 from dflash_doctor.model import Refused
 
 CONNECT_S = 5.0
-MOST_CONNECTIONS = 64
-KEPT_S = 60.0  # a connection at rest is kept: opening one is no part of a measurement
 CACHED = 0.5  # of short prompts: what a chat template puts before our own first line is less
 LONGER = 1.25  # than planned a round may take when others follow it
 
@@ -87,13 +86,10 @@ async def measure(
     """The same inside a running loop, whose clock is the one that measures; so many requests of others are `allowed`
     to be there (None: any number)."""
     headers = {"Authorization": f"Bearer {_sendable(api_key)}"} if api_key else {}
-    limits = httpx.Limits(
-        max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=KEPT_S
-    )
     timeout = httpx.Timeout(chosen.seconds + CONNECT_S, connect=CONNECT_S)
     try:
         client = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=timeout, limits=limits, trust_env=False, transport=transport
+            base_url=url, headers=headers, timeout=timeout, trust_env=False, transport=transport or Transport()
         )
     except httpx.InvalidURL as e:
         raise Refused(f"{url} is no address: {e}") from e

@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 Stamped = tuple[float, bytes]  # seconds on the client's monotonic clock, bytes as they came
 
 END = re.compile(rb"\r\n|\n|\r")
+LF = 10
 
 
 def events(chunks: Iterable[Stamped]) -> Iterator[tuple[float, bytes]]:
     """The `data:` of each event, its lines joined, with the time of the chunk that completed it."""
+    rest = iter(chunks)
+    for at, raw in rest:
+        # what nearly every chunk is: one event of one line
+        if raw.find(b"\n") != len(raw) - 2 or raw[:6] != b"data: " or raw[-1] != LF or b"\r" in raw:
+            yield from _cut_anywhere(chain([(at, raw)], rest))
+            return
+        yield at, raw[6:-2]
+
+
+def _cut_anywhere(chunks: Iterable[Stamped]) -> Iterator[tuple[float, bytes]]:
     data: list[bytes] = []
     last = 0.0
     for last, line in lines(chunks):

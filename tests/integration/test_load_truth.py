@@ -10,8 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from functools import wraps
-from statistics import median
 
 import httpx
 import pytest
@@ -19,7 +17,7 @@ from typer.testing import CliRunner
 
 from dflash_doctor import load
 from dflash_doctor.cli import app
-from dflash_doctor.load import asking, counters, rounds
+from dflash_doctor.load import asking, counters, hotloop, rounds
 from dflash_doctor.load.battery import Preset
 from dflash_doctor.model import Refused
 from dflash_doctor.simulate import scenario as scenarios
@@ -44,74 +42,83 @@ def measured(monkeypatch):
     return measured
 
 
-def timed(test):
-    """Other work on this machine delays both sides: tried again, and not judged where that work goes on."""
-
-    @wraps(test)
-    def again(**fixtures):
-        for left in (2, 1, 0):
-            try:
-                return test(**fixtures)
-            except AssertionError:
-                busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-                if left == 0 and busy <= 1:
-                    raise
-        return pytest.skip(f"{busy:.0%} of this machine's cores are wanted by other work: nothing can be timed here")
-
-    return again
+def disagreements(x, told):
+    """How a round differs from what was sent, by its best-timed answers: other work on this machine delays some of
+    them, on both sides; a client that measures wrong delays all."""
+    pairs = list(zip(sorted(x.requests, key=lambda r: r.start_ms), sorted(told, key=lambda t: t.began), strict=True))
+    assert [r.output_tokens for r, _ in pairs] == [t.tokens for _, t in pairs]
+    late = min(r.ttft_ms - t.ttft_ms for r, t in pairs)
+    pace = min((r.tpot_ms / t.tpot_ms - 1 for r, t in pairs), key=abs)
+    step = min((r.chunk_gap_ms / t.step_ms - 1 for r, t in pairs), key=abs)
+    found = [f"TTFT is off by {late:.1f} ms"] if not -0.2 < late < 2 else []
+    found += [f"TPOT is off by {pace:.1%}"] if abs(pace) >= 0.005 else []
+    # a step is told from gaps at one request at a time only
+    return found + ([f"steps are off by {step:.1%}"] if abs(step) >= 0.01 and x.concurrency == 1 else [])
 
 
-def off(values, truth):
-    return median(values) / median(truth) - 1
-
-
-@timed
 def test_times_and_tokens_are_those_of_the_schedule(measured):
     with Clockwork(ttft_s=0.03, step_s=0.005) as server:
         file = measured(server.url, preset(tokens=64))
-    truth = server.truth[WARM:]
-    for x, told in zip(file.rounds, (truth[:8], truth[8:]), strict=True):
-        assert [r.output_tokens for r in x.requests] == [t.tokens for t in told] == [64] * 8
-        late = median(r.ttft_ms for r in x.requests) - median(t.ttft_ms for t in told)
-        assert -0.2 < late < 2, "milliseconds"
-        assert abs(off([r.tpot_ms for r in x.requests], [t.tpot_ms for t in told])) < 0.005
-        assert abs(off([r.chunk_gap_ms for r in x.requests], [t.step_ms for t in told])) < 0.01
+    told = server.truth[WARM:]
+    assert [disagreements(x, t) for x, t in zip(file.rounds, (told[:8], told[8:]), strict=True)] == [[], []]
+    assert {r.output_tokens for x in file.rounds for r in x.requests} == {64}
     assert not file.partial and not server.gone
 
 
-@timed
 def test_chunks_of_several_tokens_give_the_step_time(measured):
     with Clockwork(ttft_s=0.02, step_s=0.015, per_step=4) as server:
-        file = measured(server.url, preset(concurrency=(1,)))
+        file = measured(server.url, preset(concurrency=(1,), prompts=5))
     (x,) = file.rounds
     assert {(r.output_tokens, r.chunks) for r in x.requests} == {(96, 24)}
-    assert median(r.chunk_gap_ms for r in x.requests) == pytest.approx(15, rel=0.005)
-    assert abs(off([r.tpot_ms for r in x.requests], [t.tpot_ms for t in server.truth[WARM:]])) < 0.005
+    assert disagreements(x, server.truth[WARM:]) == []
 
 
-@timed
 def test_several_streams_at_once_do_not_blur_each_other(measured):
     with Clockwork(ttft_s=0.05, step_s=0.01) as server:
         file = measured(server.url, preset(concurrency=(4,), tokens=64))
     (x,) = file.rounds
-    told = server.truth[WARM:]
-    assert median(r.ttft_ms for r in x.requests) - median(t.ttft_ms for t in told) < 3
-    assert abs(off([r.tpot_ms for r in x.requests], [t.tpot_ms for t in told])) < 0.005
+    assert disagreements(x, server.truth[WARM:]) == []
+
+
+def reads_late(read, self, fd, taken):
+    time.sleep(0.003)
+    return read(self, fd, taken)
+
+
+def stamps_slowly(read, self, fd, taken):
+    began = self.__dict__.setdefault("began", time.monotonic())
+    return read(self, fd, lambda at, raw: taken(began + 1.02 * (at - began), raw))
+
+
+def stamps_in_pairs(read, self, fd, taken):
+    odd = self.__dict__.setdefault("odd", [])
+    odd.append(time.monotonic())
+    return read(self, fd, lambda at, raw: taken(odd[-2] if len(odd) % 2 == 0 else at, raw))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"), [(reads_late, "TTFT is off"), (stamps_slowly, "TPOT is off"), (stamps_in_pairs, "steps are off")]
+)
+def test_a_client_that_measures_wrong_is_found_out_by_the_same_comparison(measured, monkeypatch, wrong, why):
+    read = hotloop._Reading._read
+    monkeypatch.setattr(hotloop._Reading, "_read", lambda self, fd, taken: wrong(read, self, fd, taken))
+    with Clockwork(ttft_s=0.02, step_s=0.005) as server:
+        file = measured(server.url, preset(concurrency=(1,), tokens=32, prompts=4))
+    assert why in str(disagreements(file.rounds[0], server.truth[WARM:]))
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-@timed
-def test_step_time_and_acceptance_of_the_simulated_host_are_recovered(measured, engine):
-    # its timers keep to whole milliseconds, and so does a median of its gaps: the steps are long enough not to mind
+def test_acceptance_of_the_simulated_host_is_recovered_and_no_step_is_shorter_than_its_own(measured, engine):
+    # that none is longer holds on a quiet machine only: bench/load_truth.py
     scenario = scenarios.vary(
         scenarios.load("a6000-tuned" if engine == "sglang" else "a6000-dflash"),
-        timing={"step_time_ms": 30.0, "noise": 0.02, "boot_noise": 0.0, "prefill_tok_s": 20000.0},
+        timing={"step_time_ms": 20.0, "noise": 0.0, "boot_noise": 0.0, "prefill_tok_s": 20000.0},
         acceptance={"chances": [0.9, 0.8, 0.6], "spread": 0.0, "depth": 3},
     )
     with SimulatedHost(scenario) as host:
         file = measured(host.url, preset(concurrency=(1,), tokens=160, prompts=3))
     (x,) = file.rounds
-    assert median(r.chunk_gap_ms for r in x.requests) == pytest.approx(30, rel=0.02)
+    assert all(r.chunk_gap_ms > 0.98 * 20 for r in x.requests)
     length = 1 + 0.9 + 0.9 * 0.8 + 0.9 * 0.8 * 0.6
     by_client = sum(r.output_tokens - 1 for r in x.requests) / sum(r.chunks - 1 for r in x.requests)
     assert by_client == pytest.approx(length, rel=0.02)
