@@ -41,6 +41,7 @@ GPU_CONDITIONS = (
     "ecc.mode.current",
 )
 LENGTHS = ("input_tokens", "output_tokens", "request_rate")
+MEANS, FAR = ("mean_input_tokens", "mean_output_tokens"), 0.5  # measured, so they wander: only far ones count
 CLOSE = 0.8  # answers that end on their own differ by some per cent in length; their rates can still be compared
 ARGUMENTS = "server_args="
 ENGINES = ("vllm", "sglang")
@@ -97,7 +98,7 @@ def _deltas(now: Snapshot, was: Snapshot) -> tuple[Delta, ...]:
     found = []
     for key, after in mine.items():
         before = theirs.get(key) or _nearly_alike(key, mine, theirs)
-        if not before or key[0] not in METRICS:
+        if not before or key[0] not in METRICS or _other_lengths(before, after):
             continue
         judged = judge(key[0], before, after)
         found.append(
@@ -109,6 +110,20 @@ def _deltas(now: Snapshot, was: Snapshot) -> tuple[Delta, ...]:
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda d: (d.workload is None, d.metric, d.concurrency or 0)))
+
+
+def _other_lengths(was: list[Sample], now: list[Sample]) -> bool:
+    """Whether the prompts or answers of the two runs were on average of quite other lengths, whatever was asked for."""
+    for name in MEANS:
+        before, after = _mean(was, name), _mean(now, name)
+        if before is not None and after is not None and not FAR <= after / before <= 1 / FAR:
+            return True
+    return False
+
+
+def _mean(samples: list[Sample], name: str) -> float | None:
+    found = [s.conditions[name] for s in samples if _number(s.conditions.get(name))]
+    return float(median(found)) if found else None
 
 
 def _grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:

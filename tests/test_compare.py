@@ -109,3 +109,11 @@ def test_longer_answers_take_longer_and_that_is_no_regression(metric, was, now):
     # a rate of tokens is what it is, however many there were
     rate = held(asked(70.0, 64, "output_tok_s"), asked(70.0, 48, "output_tok_s"))
     assert [d.verdict for d in rate.deltas] == ["same"]
+
+
+def test_prompts_of_quite_another_mean_length_are_another_number():
+    def bench(value, tokens):
+        return snapshot(samples=[speed(value, mean_input_tokens=tokens)])
+
+    assert held(bench(561.0, 3000.0), bench(1690.0, 250.0)).deltas == ()
+    assert held(bench(561.0, 260.0), bench(1690.0, 250.0)).deltas[0].verdict == "worse"

@@ -6,9 +6,9 @@
     Mean TTFT (ms):                          20092.40
     ==================================================
 
-vllm bench serve and sglang.bench_serving (console_tables.py), `dflash benchmark` with any backend (console_dflash.py),
-the offline benchmarks, and lines anybody noted (console_lines.py). Several results may follow each other; the command
-or the Namespace above them tells what was run.
+vllm bench serve and sglang.bench_serving (console_tables.py), GenAI-Perf and AIPerf (console_boxes.py),
+`dflash benchmark` with any backend (console_dflash.py), the offline benchmarks, and lines anybody noted
+(console_lines.py). Several results may follow each other; the command or the Namespace above them tells what was run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import re
 from collections.abc import Iterable
 
 from dflash_doctor.model import Facts, Unreadable
-from dflash_doctor.parsers import console_dflash, console_lines, console_tables
+from dflash_doctor.parsers import console_boxes, console_dflash, console_lines, console_tables
 from dflash_doctor.parsers.texts import refuse_binary
 
 READS: tuple[str, ...] = ("load.txt",)
 
 LONGEST = 4000  # characters of a line; a Namespace of vllm bench has two thousand
 COLOUR = re.compile(r"\x1b\[[\d;]{0,20}[A-Za-z]")
-FAMILIES = (console_tables.read, console_dflash.read, console_lines.read)
+FAMILIES = (console_tables.read, console_boxes.read, console_dflash.read, console_lines.read)
 
 # Namespace(…, dataset_name='random', random_input_len=16000, max_concurrency=8, request_rate=inf, …)
 NAMESPACE = re.compile(r"\b(?P<name>[a-z][a-z_]{1,40})=(?P<value>'[^']{0,200}'|\"[^\"]{0,200}\"|[\w.+-]{1,60})")

@@ -29,6 +29,16 @@ def _busy(r: GpuReading) -> bool:
     return limit > 0 and draw >= DRAWS * limit
 
 
+def awake(s: Snapshot) -> tuple[GpuReading, ...]:
+    """Readings of cards at their full clock, however busy: they have work, or wait for the next of it."""
+    return tuple(r for r in s.readings if r.load is not False and _up(r))
+
+
+def _up(r: GpuReading) -> bool:
+    clock, top = _number(r.values.get("clocks.sm"), 0.0), _number(r.values.get("clocks.max.sm"), 0.0)
+    return top > 0 and clock >= 0.9 * top
+
+
 def idle(s: Snapshot) -> tuple[GpuReading, ...]:
     """Readings that were said to be without load."""
     return tuple(r for r in s.readings if r.load is False)

@@ -35,3 +35,24 @@ def test_a_server_that_counts_itself_slower_is_slower():
         return snapshot(samples=[speed(client, metric="tpot_ms"), speed(server, metric="tpot_ms", workload=None)])
 
     assert found("measurement.artifact", side(45.5, 45.0), side(6.5, 6.5)) is None
+
+
+def logs(client, engine, kept=4.5, **more):
+    rows = [steps(1, engine, accept_length=kept, line=n, kind="decode") for n in (10, 20)]
+    samples = [speed(client, workload="explain"), *(speed(v, metric=k, workload="explain") for k, v in more.items())]
+    return snapshot("sglang", settings={"spec.method": "dspark", "spec.depth": 7}, samples=samples, intervals=rows)
+
+
+def test_a_client_that_counts_chunks_is_told_by_the_engines_own_lines():
+    finding = found("measurement.artifact", logs(41.0, 184.0), logs(184.1, 184.3))
+    assert "the client tells 41 tok/s, the engine's own lines 184 as before (184.3)" in finding.summary
+    assert finding.summary.endswith("that is low by the 4.50 tokens of a step: it counts chunks")
+
+
+def test_an_engine_that_got_slower_itself_is_no_artifact():
+    assert found("measurement.artifact", logs(41.0, 45.0), logs(184.1, 184.3)) is None
+
+
+def test_a_rate_that_fell_by_a_later_first_token_is_no_artifact():
+    now, was = logs(40.0, 184.0, ttft_ms=9000.0, tpot_ms=5.4), logs(184.1, 184.3, ttft_ms=300.0, tpot_ms=5.4)
+    assert found("measurement.artifact", now, was) is None

@@ -19,12 +19,14 @@ In the first minutes after a start it is normal, in the tuned server as well. Me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
-from dflash_doctor.model import Comparison, Evidence, Finding, Signal, Snapshot
+from dflash_doctor.model import Comparison, Evidence, Finding, Interval, Signal, Snapshot
 from dflash_doctor.physics import PREFILL, STEP
 from dflash_doctor.rules.seen import proofs
 
+FIRST = 2  # intervals of serving within which a server compiles what its warm-up left out
 STALLS, HELD_UP = 2, 0.5  # that many intervals at under half of the usual speed right after a compile
 OFTEN = 5  # compiles while serving; a handful of shapes in the first minutes is normal
 
@@ -52,10 +54,19 @@ def check(c: Comparison) -> Finding | None:
 
 def _while_serving(s: Snapshot) -> tuple[list[Signal], int]:
     """Compiles after the server was ready, and how many there were."""
-    ready = max((x.evidence.line or 0 for x in s.find("engine.ready", "engine.http_ready")), default=0)
-    found = s.about("jit_compile_during_serving")
+    opened = s.find("engine.ready", "engine.http_ready")
+    ready = max((x.evidence.line or 0 for x in opened), default=0)
+    found = [x for x in s.about("jit_compile_during_serving") if not _warms_up(x, s.intervals, ready)]
     late = [x for x in found if x.level != "INFO" or x.count > 1 or 0 < ready < (x.evidence.line or 0)]
     return late, sum(x.count for x in late)
+
+
+def _warms_up(x: Signal, intervals: Sequence[Interval], ready: int) -> bool:
+    """Whether it is one of the first compiles after a start that nothing followed but steady serving."""
+    at = x.evidence.line or 0
+    before = [i for i in intervals if ready < i.line < at]
+    after = [i for i in intervals if i.line > max(at, x.last_line or 0)]
+    return len(before) < FIRST and len(after) > len(before)
 
 
 def _stalls(s: Snapshot, during: list[Signal]) -> tuple[Evidence, ...]:

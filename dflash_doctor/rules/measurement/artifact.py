@@ -25,20 +25,21 @@ from __future__ import annotations
 import re
 from statistics import median
 
-from dflash_doctor.model import Comparison, Evidence, Finding
+from dflash_doctor.model import Comparison, Delta, Evidence, Finding, Interval, Snapshot
 from dflash_doctor.rules.caching import asked, cache_lines, hit_rate, volatile
 from dflash_doctor.rules.drafting import drafting
 from dflash_doctor.rules.seen import proof
 
 FLATTERING = re.compile(r"random|loop|repeat|\braw\b|synthetic|padding", re.I)
 CEILING = 0.93  # of draft length plus one: no drafter keeps that much of real text
+ALIKE, OFF = 0.93, 0.8  # the engine's lines say as before from the one on, the client less from the other down
 YOUNG = 2_000_000  # prompt tokens; a server that has seen fewer had little to keep for the next run
 
 
 def check(c: Comparison) -> Finding | None:
     if c.was is None:
         return None
-    for reason in (_shared(c), _warm_cache(c), _server_disagrees(c), _flattered(c)):
+    for reason in (_shared(c), _warm_cache(c), _server_disagrees(c), _log_disagrees(c), _flattered(c)):
         if reason is not None:
             words, confidence, lines = reason
             return Finding(
@@ -100,6 +101,46 @@ def _server_disagrees(c: Comparison) -> Reason | None:
     seen, counted = client[0], server[0]
     words = f"the client sees {seen.metric} at {seen.factor:.2f}x, the server's own counters {counted.factor:.2f}x"
     return words, 0.8, proof(seen, counted)
+
+
+def _log_disagrees(c: Comparison) -> Reason | None:
+    """The client reports a lower rate while the engine's own lines show the old one at as many running requests."""
+    for d in c.delta("output_tok_s"):
+        if d.workload is None or d.verdict != "worse" or not d.concurrency or _waited(c, d):
+            continue
+        now, was = (_logged(s, d.concurrency) for s in (c.now, c.was) if s is not None)
+        # without the old lines the old rate itself will do, where it was not of the client's making alone
+        then = median(i.generation_tok_s or 0 for i in was) if was else d.was
+        if not now or not then:
+            continue
+        said = median(i.generation_tok_s or 0 for i in now)
+        if said < ALIKE * then or d.now > OFF * said:
+            continue
+        lines = tuple(Evidence("server.log", i.text, i.line) for i in now if i.generation_tok_s and i.text)[-2:]
+        words = f"the client tells {d.now:.4g} tok/s, the engine's own lines {said:.4g} as before ({then:.4g})"
+        return words + _chunks(c, said / d.now), 0.85, lines
+    return None
+
+
+def _waited(c: Comparison, d: Delta) -> bool:
+    """Whether the client's rate fell because first tokens took longer, which the engine's decode lines do not show."""
+    like = {
+        x.metric for x in c.deltas if (x.workload, x.concurrency, x.verdict) == (d.workload, d.concurrency, "worse")
+    }
+    return "ttft_ms" in like and not like & {"tpot_ms", "itl_ms"}
+
+
+def _logged(s: Snapshot, concurrency: float) -> list[Interval]:
+    """Intervals with about as many requests as the client sent at once, and with no prompt among them for long."""
+    rows = [i for i in s.intervals if i.kind != "prefill" and i.generation_tok_s and i.running]
+    return [i for i in rows if abs((i.running or 0) - concurrency) <= 0.1 * concurrency]
+
+
+def _chunks(c: Comparison, ratio: float) -> str:
+    """Whether the client counts chunks for tokens: then it is low by just what a step keeps."""
+    kept = drafting(c.now).length
+    counts = kept is not None and kept > 1.2 and abs(ratio / kept - 1) < 0.1
+    return f"; that is low by the {kept:.2f} tokens of a step: it counts chunks" if counts else ""
 
 
 def _flattered(c: Comparison) -> Reason | None:

@@ -27,7 +27,18 @@ from dflash_doctor.model import SPEED, Comparison, Finding, Sample, Snapshot
 from dflash_doctor.rules.seen import proof
 
 APART = 0.75  # lengths and crowds that differ by more than a quarter are another load
-ASKED = ("input_tokens", "output_tokens", "request_rate", "dataset", "temperature", "logprobs", "n", "num_prompts")
+ASKED = (
+    "input_tokens",
+    "output_tokens",
+    "mean_input_tokens",
+    "mean_output_tokens",
+    "request_rate",
+    "dataset",
+    "temperature",
+    "logprobs",
+    "n",
+    "num_prompts",
+)
 
 
 def check(c: Comparison) -> Finding | None:
