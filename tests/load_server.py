@@ -26,6 +26,7 @@ class Server(httpx.AsyncBaseTransport):
         self.metrics = odd.get("metrics", True)
         self.models = odd.get("models", (200, b'{"data": [{"id": "m"}]}'))
         self.refuses = odd.get("refuses", lambda body, path, n: None)
+        self.longest = odd.get("longest", 10**9)  # answer, whatever is asked
         self.more = lambda: ""  # lines of /metrics
         self.silent = odd.get("silent", ())  # paths that are accepted and never answered
         self.asked, self.running, self.most, self.steps, self.made, self.left = [], 0, 0, 0, 0, 0
@@ -57,13 +58,17 @@ class Server(httpx.AsyncBaseTransport):
         ) + self.more()
 
 
+def typed(kind, **more):
+    return b"event: " + kind.encode() + b"\ndata: " + json.dumps({"type": kind, **more}).encode() + b"\n\n"
+
+
 def asked_tokens(body):
     return body.get("max_tokens") or body["sampling_params"]["max_new_tokens"]
 
 
 class Answer(httpx.AsyncByteStream):
     def __init__(self, server, path, tokens):
-        self.server, self.path, self.tokens, self.ended = server, path, tokens, False
+        self.server, self.path, self.tokens, self.ended = server, path, min(tokens, server.longest), False
         server.running += 1
         server.most = max(server.most, server.running)
 
@@ -81,9 +86,16 @@ class Answer(httpx.AsyncByteStream):
                 meta = {"completion_tokens": given, "finish_reason": finish and {"type": finish}}
                 yield b"data: " + json.dumps({"text": text, "meta_info": meta}).encode() + b"\n\n"
                 continue
+            if self.path == "/v1/messages":
+                yield typed("content_block_delta", delta={"type": "text_delta", "text": text})
+                continue
             yield b"data: " + json.dumps({"choices": [{**piece, "finish_reason": finish}]}).encode() + b"\n\n"
         counts = {"prompt_tokens": 50, "completion_tokens": given}
         self.ended = True
+        if self.path == "/v1/messages":
+            counts = {"input_tokens": 50, "output_tokens": given}
+            yield typed("message_delta", delta={"stop_reason": "max_tokens"}, usage=counts) + typed("message_stop")
+            return
         yield b"data: " + json.dumps({"choices": [], "usage": counts}).encode() + b"\n\ndata: [DONE]\n\n"
 
     async def aclose(self):

@@ -8,7 +8,7 @@ import json
 import httpx
 import pytest
 
-from dflash_doctor.load.client import CHAT, COMPLETIONS, GENERATE, Ask, send
+from dflash_doctor.load.client import CHAT, COMPLETIONS, GENERATE, MESSAGES, Ask, send
 from dflash_doctor.load.heard import understood
 from tests.still_clock import run, until
 
@@ -135,6 +135,39 @@ def test_sglangs_own_endpoint_says_what_went_wrong():
     assert r.error == "no token came"
 
 
+def typed(kind, **more):
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), json.dumps({"type": kind, **more}).encode())
+
+
+def block(kind, **delta):
+    return typed("content_block_delta", index=0, delta={"type": kind, **delta})
+
+
+def test_anthropics_api_is_heard_too():
+    # as vLLM 0.32.0 writes it
+    start = typed("message_start", message={"role": "assistant", "content": [], "usage": {"input_tokens": 12}})
+    opened = typed("content_block_start", index=0, content_block={"type": "text", "text": ""})
+    usage = {"input_tokens": 4, "cache_read_input_tokens": 8, "output_tokens": 5}
+    end = typed("message_delta", delta={"stop_reason": "max_tokens", "stop_sequence": None}, usage=usage)
+    r = answer(
+        (0.1, start + opened + typed("ping")), (0.2, block("thinking_delta", thinking="Hm")),
+        (0.3, block("signature_delta", signature="x")), (0.4, block("text_delta", text="Yes")),
+        (0.5, block("text_delta", text=".")), (0.6, typed("content_block_stop", index=0) + end + typed("message_stop")),
+        api=MESSAGES,
+    )  # fmt: skip
+    assert (r.status, r.error, r.finish, r.input_tokens, r.output_tokens, r.chunks) == (
+        "ok", None, "max_tokens", 12, 5, 3,
+    )  # fmt: skip
+    assert (r.ttft_ms, r.ttft_visible_ms, r.e2e_ms) == (pytest.approx(200), pytest.approx(400), pytest.approx(600))
+    assert json.loads(answer.asked.content) == {
+        "model": "m", "max_tokens": 16, "temperature": 0, "stream": True,
+        "messages": [{"role": "user", "content": "hello"}],
+    }  # fmt: skip
+    assert answer((0.1, start + block("text_delta", text="a")), api=MESSAGES).error == "the stream was cut off"
+    late = typed("error", error={"type": "overloaded_error", "message": "Overloaded"})
+    assert answer((0.1, start), (0.2, late), api=MESSAGES).error == "the server reports an error: Overloaded"
+
+
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_a_thought_is_the_first_token_and_the_first_visible_one_is_told_apart(name):
     r = answer(
@@ -223,6 +256,7 @@ def test_a_server_may_count_as_it_goes():
         ([], "no token came"),
         ([(0.1, chat("a")), (0.2, event(error={"message": "out of memory", "code": 500}) + DONE)],
          "the server reports an error: out of memory"),
+        ([(0.1, b'data: {"type": "message_delta", "usage": 3, "delta": 4}\n\n' + DONE)], "no token came"),
         ([(0.1, chat("a")), (0.2, chat("", finish="abort")), (0.2, usage(1) + DONE)],
          "the server gave the answer up (finish_reason abort)"),
         ([(0.2, b'data: {"object": "error", "message": "too long"}\n\n')], "the server reports an error: too long"),

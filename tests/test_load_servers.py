@@ -69,6 +69,19 @@ def test_an_sglang_server_that_has_only_its_own_api_is_asked_so():
     assert {r.output_tokens for r in file.rounds[0].requests} == {file.rounds[0].max_tokens}
 
 
+def test_a_server_that_has_only_anthropics_api_is_asked_so():
+    server = Server(refuses=lambda body, path, n: (404, "Not Found") if path != "/v1/messages" else None)
+    file, _ = loaded(server)
+    assert file.api == "/v1/messages" and {r.status for x in file.rounds for r in x.requests} == {"ok"}
+    assert file.notes[0].startswith("requests go to /v1/messages: answers end when they end (HTTP 404")
+
+
+def test_answers_that_end_early_are_told_of():
+    file, _ = loaded(Server(longest=20))
+    assert file.rounds[0].requests[0].output_tokens == 20
+    assert file.notes[0].startswith("8 of 8 answers ended before their") and "1 at once" in file.notes[0]
+
+
 def test_an_api_that_was_asked_for_is_the_only_one_tried():
     server = Server(refuses=lambda body, path, n: (400, "no") if path == "/v1/completions" else None)
     assert refusal(server, apis=("/v1/completions",))[0].endswith('HTTP 400: {"error": {"message": "no"}}')

@@ -16,8 +16,10 @@ from dflash_doctor.load.heard import Heard
 from dflash_doctor.load.sse import Stamped
 from dflash_doctor.load.wire import Body
 
-CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"  # the last is SGLang's own
-APIS = (CHAT, COMPLETIONS, GENERATE)
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+GENERATE = "/generate"  # SGLang's own
+MESSAGES = "/v1/messages"  # Anthropic's, which both engines serve; they leave out ignore_eos
+APIS = (CHAT, COMPLETIONS, GENERATE, MESSAGES)
 # a compressed stream comes in blocks of the compressor, not as tokens are made
 HEADERS = {"accept": "text/event-stream", "accept-encoding": "identity"}
 MOST_BYTES = 32 << 20  # of one answer: 256 tokens with their wrapping need 0.1 MB
@@ -43,17 +45,15 @@ class Ask:
                 params["ignore_eos"] = True
             return {"text": self.text, "sampling_params": params, "stream": True}
         body: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": self.max_tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+            "model": self.model, "max_tokens": self.max_tokens, "temperature": 0, "stream": True,
+        }  # fmt: skip
+        chat = {"messages": [{"role": "user", "content": self.text}]}
+        if self.api == MESSAGES:
+            return body | chat
+        body["stream_options"] = {"include_usage": True}
         if self.ignore_eos:
             body["ignore_eos"] = True
-        if self.api == CHAT:
-            return body | {"messages": [{"role": "user", "content": self.text}]}
-        return body | {"prompt": self.text}
+        return body | (chat if self.api == CHAT else {"prompt": self.text})
 
 
 async def send(client: httpx.AsyncClient, ask: Ask) -> Heard:

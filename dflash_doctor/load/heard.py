@@ -24,6 +24,8 @@ from dflash_doctor.load.sse import Stamped, events
 
 BUNCHED = 0.1  # of the mean gap: no engine makes one step ten times as fast as the others
 DONE = b"[DONE]"
+# /v1/messages counts what the prefix cache had apart
+PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 GIVEN_UP = ("abort", "error")  # how vLLM and SGLang end an answer that they could not finish
 
 
@@ -84,6 +86,26 @@ class _Told:
         reason = meta.get("finish_reason")
         self._end(at, reason.get("type") if isinstance(reason, dict) else reason)
 
+    def message(self, at: float, event: dict[str, Any]) -> None:
+        """An event of /v1/messages: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "…"}}."""
+        delta = event.get("delta")
+        delta = delta if isinstance(delta, dict) else {}
+        if event["type"] == "content_block_delta":
+            shown = delta.get("text") or delta.get("partial_json")
+            if said := shown or delta.get("thinking"):
+                self.stamps.append(at)
+                self.text.append(str(said))
+                self.last = at
+                self.visible = at if shown and self.visible is None else self.visible
+        elif event["type"] == "message_delta":
+            usage = event.get("usage")
+            usage = usage if isinstance(usage, dict) else {}
+            read = [usage[k] for k in PROMPT if isinstance(usage.get(k), int)]
+            self.usage = {"completion_tokens": usage.get("output_tokens"), "prompt_tokens": sum(read) if read else None}
+            self._end(at, delta.get("stop_reason"))
+        elif event["type"] == "message_stop":
+            self.done = True
+
     def _end(self, at: float, reason: object) -> None:
         if isinstance(reason, str):
             self.finish, self.last = reason, at
@@ -143,6 +165,8 @@ def _take_in(stream: Iterable[tuple[float, bytes]], told: _Told) -> str | None:
             told.usage = event["usage"]
         if isinstance(event.get("meta_info"), dict):
             told.native(at, event.get("text"), event["meta_info"])
+        if isinstance(event.get("type"), str):
+            told.message(at, event)
         choices = event.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict):

@@ -188,6 +188,7 @@ class _Load:
             well = sum(r.status == "ok" for r in done)
             why = WORD if self.stop.asked else "the time was up"
             self._cut(f"{why} after {well} of {len(prompts)} prompts, {turn}")
+        self._note(_short(done, tokens, turn))
         return Round(
             workload=turn.workload.name, version=turn.workload.version, concurrency=concurrency, max_tokens=tokens,
             wall_ms=1000 * wall, requests=done, server=self._counted(before, after, looks, concurrency),
@@ -219,6 +220,13 @@ class _Load:
 
     def _tell(self, phase: str, done: int, total: int, tok_s: float | None) -> None:
         self.report(Progress(phase, done, total, tok_s, self.clock() - self.began, self.preset.seconds))
+
+
+def _short(done: list[Request], tokens: int, turn: Turn) -> str | None:
+    ended = [r for r in done if r.status == "ok" and (r.output_tokens or 0) < tokens]
+    if not ended:
+        return None
+    return f"{len(ended)} of {len(done)} answers ended before their {tokens} tokens, {turn}: lengths are not equal"
 
 
 def _client(me: Self) -> Client:

@@ -11,7 +11,7 @@ from dflash_doctor.formats.load import Request, Warmup
 from dflash_doctor.load import pace
 from dflash_doctor.load.asking import NotNow
 from dflash_doctor.load.battery import Preset, Prompt
-from dflash_doctor.load.client import APIS, CHAT, Ask
+from dflash_doctor.load.client import APIS, CHAT, MESSAGES, Ask
 from dflash_doctor.load.heard import understood
 from dflash_doctor.load.sending import Sender
 
@@ -92,12 +92,15 @@ def _forms(ask: Ask, apis: tuple[str, ...], error: str) -> Sequence[Ask]:
         return ()
     missing = error.startswith(("HTTP 404", "HTTP 405"))
     there = [api for api in apis if not (missing and api == ask.api)]
-    return [f for api in there for eos in (True, False) if (f := replace(ask, api=api, ignore_eos=eos)) != ask]
+    forms = [replace(ask, api=api, ignore_eos=eos) for api in there for eos in (True, False)]
+    return [f for f in forms if f != ask and (f.ignore_eos or f.api != MESSAGES)]
 
 
 def _differences(form: Ask, refused: Request) -> list[str]:
     words = []
-    if form.api != CHAT:
+    if form.api == MESSAGES:
+        words.append(f"requests go to {form.api}: answers end when they end ({refused.error})")
+    elif form.api != CHAT:
         words.append(f"requests go to {form.api}, without a chat template ({refused.error})")
     if not form.ignore_eos:
         words.append("the server does not take ignore_eos: answers end when they end")
