@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,22 +25,40 @@ INCLUDE_DEPTH = 16  # as OpenSSH has it
 JUMP_DEPTH = 8
 
 
-def resolve(text: str, ssh_config: Path | None = None) -> Host:
-    """Who is meant. `ssh_config` replaces the user's and the system's own; `options["note"]` is for stderr."""
+def resolve(text: str, ssh_config: Path | None = None, ssh: Mapping[str, str] | None = None) -> Host:
+    """Who is meant. `ssh_config` replaces the user's and the system's own, `ssh` are options that count before both,
+    as `ssh -o` has them; `options["note"]` is for stderr."""
     text = text.strip()
     if not text:
         raise Refused("the target is empty: name a host, localhost, an http:// address or a capture")
     if re.match(r"https?://", text, re.I):
         return _endpoint(text)
     if text.startswith("ssh://"):
-        return _ssh(text, text[6:].rstrip("/"), ssh_config)
+        return _ssh(text, text[6:].rstrip("/"), ssh_config, given=_given(ssh))
     if match := re.match(r"([a-z][a-z0-9+.-]*)://", text, re.I):
         raise Refused(f"{match[1]}:// addresses are not known: write http://, https:// or ssh://, a host, or a path")
     if text in ("-", ".", "..") or "/" in text or text.lower().endswith(SUFFIXES):
         return Host(text, "capture", text)
     if text == "localhost":
         return Host(text, "local", "localhost", options=_note(text))
-    return _ssh(text, text, ssh_config)
+    return _ssh(text, text, ssh_config, given=_given(ssh))
+
+
+def aliases(ssh_config: Path | None = None) -> tuple[str, ...]:
+    """The hosts that the ssh configuration names one by one, in its order; patterns are no names."""
+    rows = (re.match(r"host(?:\s*=\s*|\s+)(.+)", line, re.I) for line in _config_lines(ssh_config))
+    words = (w.strip('"') for row in rows if row for w in row[1].split())
+    return tuple(dict.fromkeys(w for w in words if not re.search(r"[*?!]", w)))
+
+
+def _given(ssh: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Options as lines of a configuration; one that would begin another block or file is none."""
+    lines = []
+    for key, value in (ssh or {}).items():
+        if not re.fullmatch(r"[A-Za-z]+", key) or key.lower() in ("host", "match", "include") or "\n" in value:
+            raise Refused(f"{key!r} is not an option of ssh that can be given for a host")
+        lines.append(f"{key} {value}")
+    return ("Host *", *lines) if lines else ()
 
 
 def _endpoint(text: str) -> Host:
@@ -55,10 +73,10 @@ def _endpoint(text: str) -> Host:
     return Host(text, "url", f"{parts.scheme.lower()}://{parts.netloc}{path}", port)
 
 
-def _ssh(target: str, text: str, ssh_config: Path | None, depth: int = 0) -> Host:
+def _ssh(target: str, text: str, ssh_config: Path | None, depth: int = 0, given: tuple[str, ...] = ()) -> Host:
     user, name, port = _split(target, text)
     try:
-        config = paramiko.SSHConfig.from_text("\n".join(_config_lines(ssh_config)))
+        config = paramiko.SSHConfig.from_text("\n".join([*given, *_config_lines(ssh_config)]))
         said: dict[str, Any] = dict(config.lookup(name))
     except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize) as e:
         raise Refused(f"the ssh configuration cannot be used: {e}") from e

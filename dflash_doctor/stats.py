@@ -19,6 +19,8 @@ REGRESSED = 0.03  # delta_min: "worse" when the whole interval lies beyond this 
 OK = 0.05  # delta_max: "same" when the whole interval lies within this (same place)
 ALPHA = 0.02  # two-sided; one-sided 0.01
 BOOT_NOISE = 0.03  # sd of log step time between two starts of one server, assumed when the baseline has one boot
+NIGHTLY_ALPHA = 0.001  # of a gate that looks every night, and of change points (otava's default; MEASURING.md 4.4)
+AT_ONCE = 0.10  # a loss larger than this is a regression in one night; a smaller one takes two (same place)
 MIN_BOOTS = 3  # starts a side, for their own spread to be usable
 MIN_PAIRS = 4  # fewer pairs have no usable spread: a t of three degrees of freedom needs a 4.5-fold standard error
 

@@ -16,6 +16,7 @@ from dflash_doctor.model import Capture, Carry, Comparison, Diagnosis, Host, Ref
 if TYPE_CHECKING:
     from dflash_doctor.baselines import Store
     from dflash_doctor.cli.choosing import Named
+    from dflash_doctor.formats.report import ReportFile
 
 FORMATS = ("terminal", "json", "markdown")
 CALM = ("healthy", "minor", "unconfirmed")
@@ -156,7 +157,7 @@ def _show(found: Diagnosis, format: str) -> None:
         show(lambda console: terminal.show(found, console))
 
 
-def status(found: Diagnosis, *, strict: bool = False) -> int:
+def status(found: Diagnosis | ReportFile, *, strict: bool = False) -> int:
     """CONTRACTS.md §5."""
     loud = any(f.severity != "info" for f in found.findings)
     if found.verdict == "regressed" or (found.verdict == "suspect" and loud):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from dflash_doctor import collect, hosts, load
 from dflash_doctor.cli.progress import PATIENCE_S, Watch
@@ -30,11 +31,21 @@ class How:
     api_key_file: Path | None = None
     ssh_config: Path | None = None
     log: str | None = None
+    ssh: Mapping[str, str] | None = None  # options that count before the configuration
+
+
+class Watched(Protocol):
+    """Whoever is told what is being done, and may close the session when it takes too long."""
+
+    def phase(self, text: str) -> None: ...
+    def load(self, p: load.Progress) -> None: ...
+    def opened(self, session: collect.AnySession) -> None: ...
+    def note(self, text: str) -> None: ...
 
 
 def host_of(target: str, how: How) -> Host:
     """Who is meant; a note about an ambiguous word goes to stderr."""
-    host = hosts.resolve(target, how.ssh_config)
+    host = hosts.resolve(target, how.ssh_config, how.ssh)
     if note := host.options.get("note"):
         say(f"note: {note}")
     return host
@@ -46,15 +57,21 @@ def capture_of(host: Host, how: How) -> Capture:
         if how.load:
             raise Refused("a stored capture cannot be put under load; leave --load away")
         return _stored(host)
+    with Watch(f"connecting to {host.target}") as watch:
+        return visited(host, how, watch)
+
+
+def visited(host: Host, how: How, watch: Watched) -> Capture:
+    """Everything a live target says to one visit."""
     wanted = how.load is not False
     key = api_key(how)
     options = collect.Options(
         engine_port=how.engine_port, accept_new_host_key=how.accept_new_host_key, api_key=key, log=how.log
     )
-    with Watch(f"connecting to {host.target}") as watch, collect.open_session(host, options) as session:
+    with collect.open_session(host, options) as session:
+        watch.opened(session)
         watch.phase(f"looking at {host.target}")
-        seen = session.look()
-        _several(seen)
+        _several(session.look(), watch)
         document: bytes | None = None
         gap: Gap | None = None
         if wanted:
@@ -73,7 +90,7 @@ def _stored(host: Host) -> Capture:
         return collect.load(host.address)
 
 
-def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watch) -> tuple[bytes | None, Gap | None]:
+def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watched) -> tuple[bytes | None, Gap | None]:
     end = session.endpoint()
     if isinstance(end, Gap):
         if how.load:
@@ -108,10 +125,10 @@ def _sampled(session: collect.AnySession) -> Iterator[None]:
         session.load_end()
 
 
-def _several(seen: collect.Look) -> None:
+def _several(seen: collect.Look, watch: Watched) -> None:
     if len(seen.engines) > 1 and seen.chosen is not None:
         others = ", ".join(f"{e.name} on {e.port}" for e in seen.engines if e is not seen.chosen)
-        say(f"note: {seen.chosen.name} on port {seen.chosen.port} is looked at; also here: {others} (--engine-port)")
+        watch.note(f"{seen.chosen.name} on port {seen.chosen.port} is looked at; also here: {others} (--engine-port)")
 
 
 def api_key(how: How) -> str | None:

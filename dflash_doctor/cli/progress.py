@@ -7,11 +7,13 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from dflash_doctor.cli.streams import say
 from dflash_doctor.report.hosttext import plain
 
 if TYPE_CHECKING:
     from rich.status import Status
 
+    from dflash_doctor.collect import AnySession
     from dflash_doctor.load import Progress
 
 PATIENCE_S = 1.0  # what is over before says nothing
@@ -53,6 +55,13 @@ class Watch:
             from rich.text import Text
 
             self._status.update(Text(plain(text)))
+
+    def opened(self, session: AnySession) -> None:
+        """One host is waited for as long as its own time limits say; Ctrl-C ends it."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line that stays."""
+        say(f"note: {text}")
 
     def load(self, p: Progress) -> None:
         """Where the load stands."""
