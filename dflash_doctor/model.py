@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -53,6 +54,7 @@ class Capture:
     name: str
     files: Mapping[str, bytes]
     gaps: tuple[Gap, ...] = ()
+    large: Mapping[str, Path] = field(default_factory=dict)  # logs too long to hold: name -> where they lie on disk
 
 
 # -- what a parser reads ----------------------------------------------------------------------------------------------

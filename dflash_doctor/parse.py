@@ -13,14 +13,19 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatch
+from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from dflash_doctor import parsers, settings
 from dflash_doctor.model import Capture, Facts, Gap, Setting, Snapshot, Unreadable
+from dflash_doctor.parsers import logs
 
 NUMBERED = re.compile(r"server\.\d+\.log(\.gz)?")
 A_YEAR = 366 * 86400.0  # an undated log counts seconds from its start
+UNPACKED, GROWS = 1 << 30, 100  # gzip makes a log five to fifty times smaller; what grows further is no log
+GZIP, UTF16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")
 STRENGTH = {"default": 0, "asked": 1, "effective": 2}
 
 
@@ -28,17 +33,59 @@ def parse(capture: Capture) -> Snapshot:
     """Everything the capture says, as one snapshot. Raises Unreadable when no file of it can be read."""
     gaps = list(capture.gaps)
     read: list[tuple[str, Facts]] = []
-    for name in sorted(capture.files):
+    for name in sorted({**capture.files, **capture.large}):
         for parser in parsers.ALL:
             if not any(fnmatch(name.removesuffix(".gz"), pattern) for pattern in parser.READS):
                 continue
             try:
-                read.append((name, parser.parse(text_of(capture.files[name], name), name.removesuffix(".gz"))))
+                read.append((name, _facts(parser, capture, name)))
             except Unreadable as e:
                 gaps.append(Gap(name, str(e)))
     if not read:
         raise Unreadable(_nothing(capture, gaps))
     return _snapshot(capture.name, _in_sequence(read), tuple(gaps))
+
+
+def _facts(parser: parsers.Parser, capture: Capture, name: str) -> Facts:
+    """What one file says; a long log is never decoded as a whole."""
+    source = name.removesuffix(".gz")
+    if name in capture.large:
+        return _large(capture.large[name], source)
+    raw = capture.files[name]
+    if parser is logs and len(raw) > logs.SMALL and not raw.startswith((*UTF16, GZIP)) and not _utf16_unmarked(raw):
+        return logs.parse_large(BytesIO(raw), source)
+    return parser.parse(text_of(raw, name), source)
+
+
+def _large(path: Path, source: str) -> Facts:
+    """A log that lies on disk, read through gzip if it is that."""
+    try:
+        with path.open("rb", buffering=0) as f:
+            packed = f.read(2) == GZIP
+            f.seek(0)
+            if not packed:
+                return logs.parse_large(f, source)
+            bounded = _Bounded(gzip.GzipFile(fileobj=f), max(UNPACKED, GROWS * path.stat().st_size))
+            facts = logs.parse_large(bounded, source)
+            return replace(facts, gaps=(*facts.gaps, *bounded.gaps(source)))
+    except (OSError, EOFError, zlib.error) as e:
+        raise Unreadable(f"{path.name} cannot be read to its end: {e}") from e
+
+
+class _Bounded:
+    """A gzip stream, read up to a size."""
+
+    def __init__(self, stream: gzip.GzipFile, most: int) -> None:
+        self.stream, self.most, self.left = stream, most, most
+
+    def readinto(self, buffer: Any, /) -> int:
+        read = self.stream.readinto(buffer) if self.left > 0 else 0
+        self.left -= read
+        return read
+
+    def gaps(self, source: str) -> tuple[Gap, ...]:
+        why = f"unpacks to more than {self.most >> 20} MiB; the rest was not read"
+        return () if self.left > 0 else (Gap(source, why),)
 
 
 def _in_sequence(read: list[tuple[str, Facts]]) -> list[tuple[str, Facts]]:
@@ -76,20 +123,24 @@ def _span(facts: Facts) -> tuple[float, float] | None:
 
 def text_of(raw: bytes, name: str) -> str:
     """The text of a file as people have it: gzip, UTF-16 from Windows, a byte-order mark, any stray bytes."""
-    if name.endswith(".gz") or raw[:2] == b"\x1f\x8b":
+    if name.endswith(".gz") or raw.startswith(GZIP):
         try:
             raw = gzip.decompress(raw)
         except (OSError, EOFError, zlib.error) as e:
             raise Unreadable(f"half-written or damaged gzip file: {e}") from e
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if raw.startswith(UTF16):
         return raw.decode("utf-16", errors="replace")
-    if len(raw) > 3 and raw[1:4:2] == b"\0\0" and raw[0]:
+    if _utf16_unmarked(raw):
         return raw.decode("utf-16-le", errors="replace")
     return raw.decode("utf-8-sig", errors="replace")
 
 
+def _utf16_unmarked(raw: bytes) -> bool:
+    return len(raw) > 3 and raw[1:4:2] == b"\0\0" and raw[0] != 0
+
+
 def _nothing(capture: Capture, gaps: list[Gap]) -> str:
-    if not capture.files:
+    if not capture.files and not capture.large:
         return "; ".join(f"{g.what}: {g.why}" for g in gaps) or "the capture is empty"
     why = "; ".join(f"{g.what}: {g.why}" for g in gaps) or f"no known file among {', '.join(sorted(capture.files)[:8])}"
     return f"nothing in this capture can be read ({why})"

@@ -151,19 +151,36 @@ def test_utf16_text_is_text(tmp_path):
     assert load(tmp_path / "out.log").files["server.log"].startswith(b"\xff\xfe")
 
 
-def test_of_a_huge_log_head_and_tail_are_kept_and_it_is_said(tmp_path, monkeypatch):
+LINE = b"%09d ........................................................................\n"
+HUGE = b"".join(LINE % i for i in range(110_000))
+
+
+def test_a_huge_log_is_read_where_it_lies_and_saved_whole(tmp_path):
+    (tmp_path / "a.log").write_bytes(HUGE)
+    (tmp_path / "b.log.gz").write_bytes(gzip.compress(HUGE, 1))
+    folder = tmp_path / "case"
+    folder.mkdir()
+    (folder / "server.log").write_bytes(HUGE)
+    for path in (tmp_path / "a.log", tmp_path / "b.log.gz", folder):
+        capture = load(path)
+        assert (capture.files, list(capture.large), capture.gaps) == ({}, ["server.log"], ())
+    save(load(folder), tmp_path / "copy")
+    assert (tmp_path / "copy" / "server.log").read_bytes() == HUGE
+    save(load(tmp_path / "b.log.gz"), tmp_path / "copy.tar.gz")
+    assert load(tmp_path / "copy.tar.gz").files["server.log"] == HUGE
+
+
+def test_of_a_huge_file_that_is_streamed_head_and_tail_are_kept_and_it_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "HEAD", 3 << 20)
     monkeypatch.setattr(store, "TAIL", 1 << 20)
-    line = b"%09d ........................................................................\n"
-    data = b"".join(line % i for i in range(100_000))
-    (tmp_path / "a.log").write_bytes(data)
-    (tmp_path / "b.log.gz").write_bytes(gzip.compress(data, 1))
-    for name in ("a.log", "b.log.gz"):
-        capture = load(tmp_path / name)
-        text = capture.files["server.log"]
-        assert text.startswith(line % 0) and text.endswith(line % 99_999) and len(text) < 5 << 20
+    (tmp_path / "metrics.prom").write_bytes(HUGE)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(HUGE)))
+    for path, name in (("-", "server.log"), (tmp_path / "metrics.prom", "metrics.prom")):
+        capture = load(path)
+        text = capture.files[name]
+        assert text.startswith(LINE % 0) and text.endswith(LINE % 109_999) and len(text) < 5 << 20
         assert b"left out here" in text
-        assert "7 MiB long: the first 3 MiB and the last 1 MiB read were kept" in capture.gaps[0].why
+        assert "8 MiB long: the first 3 MiB and the last 1 MiB read were kept" in capture.gaps[0].why
 
 
 def cases():

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dflash_doctor.model import Facts, Unreadable
 from dflash_doctor.parsers import logs
-from dflash_doctor.parsers.logs import scan
 from tests.logtext import log, read, stats, vllm_line
 
 WHOLE = log("v032_tp2")
@@ -102,5 +101,5 @@ def test_a_large_log_says_the_same_as_its_lines_one_by_one(monkeypatch):
     noise = '(APIServer pid=1) INFO:     10.0.0.7:51122 - "GET /health HTTP/1.1" 200 OK\n' * 2000
     text = WHOLE + noise + "".join(stats(50.0, 2, f"10:{m:02d}:{s}0") for m in range(10) for s in range(6)) + noise
     slow = logs.parse(text, "server.log")
-    monkeypatch.setattr(scan, "SMALL", 1000)
+    monkeypatch.setattr(logs, "SMALL", 1000)
     assert logs.parse(text, "server.log") == slow

@@ -18,7 +18,7 @@ FORMS = [(engine, form) for engine in signals.FILES for form in signals.book(eng
 
 
 def bodies(example: str) -> list[str]:
-    lines = wrapping.lines(enumerate(example.split("\n"), 1))
+    lines = wrapping.lines(wrapping.Raw(*row) for row in enumerate(example.split("\n"), 1))
     return [r.body for line in lines for r in prefix.records(line)]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
-from dflash_doctor.parsers.logs import scan
+from dflash_doctor.parsers import logs
 from tests.logtext import ids, log, one, read, settings, values, vllm_line
 
 VLLM = log("v032_repeat_dflash_random_k7")
@@ -37,15 +38,17 @@ def syslog(t: int) -> str:
     return f"Dec  1 {clock(t)} gpu7"
 
 
+CUT = 200  # characters; docker and containerd cut lines over 16 KiB
+
+
 def docker_json(n: int, line: str) -> str:
-    """docker's json-file cuts lines over 16 KiB; here over 200 characters."""
-    parts = [line[i : i + 200] for i in range(0, max(1, len(line)), 200)]
+    parts = [line[i : i + CUT] for i in range(0, max(1, len(line)), CUT)]
     parts[-1] += "\n"
     return "\n".join(json.dumps({"log": p, "stream": "stderr", "time": stamp(n)}) for p in parts)
 
 
 def cri(n: int, line: str) -> str:
-    parts = [line[i : i + 200] for i in range(0, max(1, len(line)), 200)]
+    parts = [line[i : i + CUT] for i in range(0, max(1, len(line)), CUT)]
     tags = ["P"] * (len(parts) - 1) + ["F"]
     return "\n".join(f"{stamp(n)} stderr {t} {p}" for t, p in zip(tags, parts, strict=True))
 
@@ -111,9 +114,12 @@ def test_a_wrapped_log_says_the_same(plain, name):
 def test_a_large_wrapped_log_says_the_same(plain, name, monkeypatch):
     if name == "grep -n":
         plain = "\n".join(line for line in plain.split("\n") if re.match(r"\(\w+ pid=|\[2026", line))
+    # a line so long that it is cut: its second part holds what follows the padding
+    plain = re.sub(r"(?:non-default args: |server_args=)\{", rf"\g<0>'pad': '{'x' * 17_000}', ", plain, count=1)
     lines = plain.rstrip("\n").split("\n")
+    monkeypatch.setattr(sys.modules[__name__], "CUT", 16 << 10)
     wrapped = "\n".join(WRAPPINGS[name](t, line) for t, line in zip(times(lines), lines, strict=True))
-    monkeypatch.setattr(scan, "SMALL", 0)
+    monkeypatch.setattr(logs, "SMALL", 0)
     assert facts_of(wrapped) == facts_of(plain)
 
 

@@ -57,4 +57,5 @@ def collect(
     collecting.save(capture, output)
     for gap in capture.gaps:
         say(f"not seen: {gap.what}: {gap.why}")
-    say(f"{len(capture.files)} file{'' if len(capture.files) == 1 else 's'} from {host.target} in {output}")
+    count = len(capture.files) + len(capture.large)
+    say(f"{count} file{'' if count == 1 else 's'} from {host.target} in {output}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
@@ -44,7 +45,7 @@ def with_head(of: Capture, head: Mapping[str, Any]) -> Capture:
     """The same capture with this capture.yaml, its gaps included."""
     content = {**head, "gaps": [{"what": g.what, "why": g.why} for g in of.gaps]}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
-    return Capture(of.name, {**of.files, "capture.yaml": hider().text(text).encode()}, of.gaps)
+    return replace(of, files={**of.files, "capture.yaml": hider().text(text).encode()})
 
 
 def gpu_json(about: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -21,12 +21,14 @@ import yaml
 from dflash_doctor.collect import assemble
 from dflash_doctor.model import Capture, Gap, Refused
 
+LARGE = 8 << 20  # bytes; a longer log is not held but read where it lies
 HEAD, TAIL = 48 << 20, 16 << 20  # of a larger file these are kept
 UNPACKED = 1 << 30  # an archive or gzip file that grows beyond this is not read further
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
+LOGS = ("server.log", "server.*.log")
 # files that say by their name what they are, also alone; any other text is a log
 KNOWN = (
-    "server.log", "server.*.log", "cmdline", "environ", "metrics.prom", "server_info.json", "models.json",
+    *LOGS, "cmdline", "environ", "metrics.prom", "server_info.json", "models.json",
     "version.json", "gpu.json", "nvidia-smi.*", "topology.txt", "dmesg.txt", "nccl.log", "packages.txt", "host.json",
     "load.json", "load.txt", "load.yaml", "capture.yaml",
 )  # fmt: skip
@@ -38,7 +40,9 @@ def save(capture: Capture, path: Path | str, *, replace: bool = False) -> Path:
     path = Path(path)
     if not replace:
         check_free(path)
-    files = {name: data for name, data in with_gaps(capture).files.items() if _plain(name)}
+    whole = with_gaps(capture)
+    every: dict[str, bytes | Path] = {**whole.files, **whole.large}
+    files = {name: data for name, data in every.items() if _plain(name)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name.endswith(ARCHIVES):
@@ -69,11 +73,14 @@ def with_gaps(capture: Capture) -> Capture:
     return assemble.with_head(capture, {k: v for k, v in _head(capture.files).items() if k != "gaps"})
 
 
-def _save_folder(files: dict[str, bytes], path: Path) -> None:
+def _save_folder(files: dict[str, bytes | Path], path: Path) -> None:
     beside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         for name, data in files.items():
-            (beside / name).write_bytes(data)
+            if isinstance(data, Path):
+                shutil.copyfile(data, beside / name)
+            else:
+                (beside / name).write_bytes(data)
         beside.chmod(0o777 & ~_umask())
         if path.exists():
             old = beside.with_name(beside.name + "-old")
@@ -87,16 +94,19 @@ def _save_folder(files: dict[str, bytes], path: Path) -> None:
         raise
 
 
-def _save_archive(files: dict[str, bytes], path: Path, top: PurePosixPath) -> None:
+def _save_archive(files: dict[str, bytes | Path], path: Path, top: PurePosixPath) -> None:
     fd, beside = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(fd, "wb") as raw:
             packed: Any = raw if path.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)
             with tarfile.open(fileobj=packed, mode="w") as tar:
                 for name in sorted(files):
-                    member = tarfile.TarInfo(str(top / name))
-                    member.size, member.mode = len(files[name]), 0o644
-                    tar.addfile(member, io.BytesIO(files[name]))
+                    data = files[name]
+                    with data.open("rb") if isinstance(data, Path) else io.BytesIO(data) as f:
+                        member = tarfile.TarInfo(str(top / name))
+                        member.size, member.mode = f.seek(0, io.SEEK_END), 0o644
+                        f.seek(0)
+                        tar.addfile(member, f)
             if packed is not raw:
                 packed.close()
         os.chmod(beside, 0o666 & ~_umask())
@@ -127,7 +137,7 @@ def load(path: Path | str) -> Capture:
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
             raise Refused(f"{path} is a device, not a capture")
         with path.open("rb") as f:
-            return _load_stream(f, path.name, _name_alone(path))
+            return _load_stream(f, path.name, _name_alone(path), path)
     except FileNotFoundError as e:
         raise Refused(f"{path}: no such file or folder") from e
     except OSError as e:
@@ -158,6 +168,7 @@ def _starts_as_baseline(path: Path) -> bool:
 
 def _load_folder(path: Path) -> Capture:
     files: dict[str, bytes] = {}
+    large: dict[str, Path] = {}
     gaps: list[Gap] = []
     for entry in sorted(path.iterdir()):
         name = entry.name.removesuffix(".gz")
@@ -165,15 +176,19 @@ def _load_folder(path: Path) -> Capture:
             continue
         try:
             with entry.open("rb") as f:
-                files[name] = _bounded(f, name, gaps)
+                data = _log_or_all(_unpacked(f), name, gaps)
+            if data is None:
+                large[name] = entry
+            else:
+                files[name] = data
         except OSError as e:
             gaps.append(Gap(name, f"{entry.name} cannot be read: {e.strerror or e}"))
         except (EOFError, zlib.error) as e:
             gaps.append(Gap(name, f"{entry.name} is damaged or half-written: {e}"))
-    if not files:
+    if not files and not large:
         why = f" ({gaps[0].why})" if gaps else _within(path)
         raise Refused(f"{path} holds no file that can be read{why}")
-    return _capture(path.resolve().name, files, gaps)
+    return _capture(path.resolve().name, files, gaps, large)
 
 
 def _within(path: Path) -> str:
@@ -185,8 +200,8 @@ def _within(path: Path) -> str:
     return f"; it holds the {which}"
 
 
-def _load_stream(f: BinaryIO | IO[bytes], shown: str, name: str) -> Capture:
-    """One file of any kind: an archive by what it holds, else text under `name`."""
+def _load_stream(f: BinaryIO | IO[bytes], shown: str, name: str, path: Path | None = None) -> Capture:
+    """One file of any kind: an archive by what it holds, else text under `name`. `path`: where it lies, if it does."""
     gaps: list[Gap] = []
     buffered = io.BufferedReader(_Raw(f), 1 << 16)
     try:
@@ -197,9 +212,12 @@ def _load_stream(f: BinaryIO | IO[bytes], shown: str, name: str) -> Capture:
             return _load_archive(plain, shown)
         if not head:
             raise Refused(f"{shown} is empty")
-        data = _head_and_tail(plain, name, gaps)
+        data = _head_and_tail(plain, name, gaps) if path is None else _log_or_all(plain, name, gaps)
     except (EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise Refused(f"{shown} is damaged or half-written: {e}") from e
+    if data is None:
+        assert path is not None
+        return _capture(shown, {}, gaps, {name: path})
     if _binary(data) and name not in TEXT_WITH_NULS:
         raise Refused(f"{shown} is not text: a log, a capture folder or an archive of one is wanted")
     if not data.strip():
@@ -243,7 +261,7 @@ def _load_archive(f: IO[bytes] | io.BufferedReader, shown: str) -> Capture:
                     break
                 inside = tar.extractfile(member)
                 assert inside is not None
-                files[at] = _bounded(inside, at.name, gaps)
+                files[at] = _head_and_tail(_unpacked(inside), at.name, gaps)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as e:
         raise Refused(f"{shown} is damaged or half-written: {e}; copy it again") from e
     if not files:
@@ -255,17 +273,26 @@ def _load_archive(f: IO[bytes] | io.BufferedReader, shown: str) -> Capture:
     return _capture(shown, near, gaps)
 
 
-def _bounded(f: IO[bytes] | BinaryIO, name: str, gaps: list[Gap]) -> bytes:
-    """One file, unpacked if it is gzip, with the middle left out if it is huge."""
+def _unpacked(f: IO[bytes] | BinaryIO) -> Any:
+    """The same file, read through gzip if it is that."""
     buffered = io.BufferedReader(_Raw(f), 1 << 16)
-    if buffered.peek(2)[:2] == b"\x1f\x8b":
-        return _head_and_tail(gzip.GzipFile(fileobj=buffered), name, gaps)
-    return _head_and_tail(buffered, name, gaps)
+    return gzip.GzipFile(fileobj=buffered) if buffered.peek(2)[:2] == b"\x1f\x8b" else buffered
 
 
-def _head_and_tail(f: Any, name: str, gaps: list[Gap]) -> bytes:
-    """The first HEAD and the last TAIL bytes, cut at line ends; memory stays bounded whatever the length."""
-    head = b"".join(_blocks(f, HEAD))
+def _log_or_all(f: Any, name: str, gaps: list[Gap]) -> bytes | None:
+    """The bytes of a file on disk; None for a long log, which is better read where it lies."""
+    start = b"".join(_blocks(f, LARGE)) if any(fnmatch(name, known) for known in LOGS) else b""
+    if len(start) == LARGE and not _binary(start) and not _utf16(start):
+        return None
+    return _head_and_tail(f, name, gaps, start)
+
+
+def _head_and_tail(f: Any, name: str, gaps: list[Gap], start: bytes = b"") -> bytes:
+    """The first HEAD and the last TAIL bytes, cut at line ends; memory stays bounded whatever the length.
+
+    `start`: what was read of the file already.
+    """
+    head = start + b"".join(_blocks(f, HEAD - len(start)))
     if len(head) < HEAD:
         return head
     tail, seen = bytearray(), HEAD
@@ -291,24 +318,25 @@ def _blocks(f: Any, limit: int) -> Iterator[bytes]:
 
 def _binary(data: bytes) -> bool:
     """NUL bytes that are not those of UTF-16."""
-    start = data[:8192]
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff") or (len(start) > 3 and start[1:4:2] == b"\0\0" and start[0]):
-        return False
-    return b"\0" in start
+    return b"\0" in data[:8192] and not _utf16(data)
+
+
+def _utf16(data: bytes) -> bool:
+    return data[:2] in (b"\xff\xfe", b"\xfe\xff") or (len(data) > 3 and data[1:4:2] == b"\0\0" and data[0] != 0)
 
 
 def _plain(name: str) -> bool:
     return bool(name) and "/" not in name and not name.startswith(".")
 
 
-def _capture(name: str, files: dict[str, bytes], gaps: list[Gap]) -> Capture:
+def _capture(name: str, files: dict[str, bytes], gaps: list[Gap], large: dict[str, Path] | None = None) -> Capture:
     said = _head(files).get("gaps")
     kept = [
         Gap(str(g["what"]), str(g["why"]))
         for g in (said if isinstance(said, list) else [])
         if isinstance(g, dict) and "what" in g and "why" in g
     ]
-    return Capture(name, files, tuple(dict.fromkeys([*kept, *gaps])))
+    return Capture(name, files, tuple(dict.fromkeys([*kept, *gaps])), large or {})
 
 
 def _head(files: Any) -> dict[str, Any]:

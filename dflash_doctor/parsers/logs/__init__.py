@@ -10,27 +10,50 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from io import BytesIO
+from itertools import chain, islice, starmap
 
 from dflash_doctor.model import Facts, Gap, Interval, Setting
-from dflash_doctor.parsers.logs import boots, clock, llama, merged, samples, scan, stated, steady, windows
+from dflash_doctor.parsers.logs import boots, clock, llama, merged, samples, stated, steady, windows
 from dflash_doctor.parsers.logs.boots import Boot
 from dflash_doctor.parsers.logs.events import Event, events_of
+from dflash_doctor.parsers.logs.large import Reader, Stream, blocks
 from dflash_doctor.parsers.logs.prefix import Record, records
 from dflash_doctor.parsers.logs.signals import Book, book
-from dflash_doctor.parsers.logs.wrapping import lines
-from dflash_doctor.parsers.texts import refuse_binary
+from dflash_doctor.parsers.logs.wrapping import Raw, lines
+from dflash_doctor.parsers.texts import LOOKED_AT, refuse_binary
 
 READS: tuple[str, ...] = ("server.log", "server.*.log")
 
+SMALL = 8 << 20  # characters or bytes; below it reading every line takes about a second
 HEAD = 4000  # records that decide which engine wrote the log
 LLAMA = ("llama_model_loader:", "llm_load_print_meta:", "print_info:", "llama_context:", "slot print_timing:")
 
 
 def parse(text: str, source: str) -> Facts:
     """What a log says; raises Unreadable when it is empty or no text."""
+    if len(text) > SMALL:
+        return parse_large(BytesIO(text.encode("utf-8", "replace")), source)
     refuse_binary(text, "a log")
-    flow = _records(scan.candidates(text))
+    return _read(starmap(Raw, enumerate(text.split("\n"), 1)), source)
+
+
+def parse_large(stream: Stream, source: str) -> Facts:
+    """The same for a log of any size, in UTF-8; the memory for it does not grow with it."""
+    flow = blocks(stream)
+    first = next(flow, b"")
+    beginning = first[:LOOKED_AT].decode("utf-8", "replace")
+    refuse_binary(beginning, "a log")
+    head = list(_records(starmap(Raw, enumerate(beginning.split("\n"), 1))))
+    reader = Reader(_engine(head))
+    for block in chain((first,), flow):
+        reader.feed(block)
+    found = _read(reader.lines(), source)
+    return replace(found, gaps=(*found.gaps, *reader.gaps(source)))
+
+
+def _read(texts: Iterable[Raw], source: str) -> Facts:
+    flow = _records(texts)
     head = list(islice(flow, HEAD))
     engine = _engine(head)
     found, gaps = _one_server(list(events_of(_dated(chain(head, flow)), book(engine))), engine)
@@ -41,7 +64,7 @@ def parse(text: str, source: str) -> Facts:
     return replace(parts[-1], earlier=tuple(parts[:-1]), gaps=gaps)
 
 
-def _records(texts: Iterable[tuple[int, str]]) -> Iterable[Record]:
+def _records(texts: Iterable[Raw]) -> Iterable[Record]:
     return (record for line in lines(texts) for record in records(line))
 
 
@@ -150,4 +173,4 @@ def _page_size(said: Sequence[Setting]) -> int | None:
     return next((s.value for s in reversed(said) if s.key == "kv.page_size" and isinstance(s.value, int)), None)
 
 
-__all__ = ["READS", "Book", "parse"]
+__all__ = ["READS", "SMALL", "Book", "parse", "parse_large"]

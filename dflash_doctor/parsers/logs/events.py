@@ -127,7 +127,11 @@ def _on_the_way(body: str) -> bool:
 def _exception(record: Record, book: Book, way: _Way) -> Event:
     body = record.body[:LONGEST]
     match = book.match(body) or book.match(body.partition(": ")[2])
-    event = Event(UNKNOWN, _kept(record), "ERROR") if match is None else _signal(record, match, "ERROR")
+    event = (
+        Event(UNKNOWN, _kept(record), "ERROR", count=record.repeated)
+        if match is None
+        else _signal(record, match, "ERROR")
+    )
     level = event.level if event.level in ("ERROR", "CRITICAL") else "ERROR"
     if way.capturing:
         event = replace(event, id=CAPTURE_FAILED, topics=tuple(dict.fromkeys((*event.topics, "cuda_graph_disabled"))))
@@ -173,7 +177,7 @@ def _request(record: Record, m: re.Match[str]) -> Event | None:
         return None  # health checks, scrapes, lists of models
     if m["status"].startswith("5"):
         fields = {"path": m["path"].partition("?")[0], "status": m["status"]}
-        return Event(FAILED_REQUEST, _kept(record), "WARNING", fields)
+        return Event(FAILED_REQUEST, _kept(record), "WARNING", fields, count=record.repeated)
     return Event(REQUEST, record, "INFO") if m["status"].startswith("2") else None
 
 

@@ -69,11 +69,11 @@ class Record:
 def records(line: Line) -> Iterator[Record]:
     """The records of one line: more than one where a raw print without a newline stands before a logged line."""
     text = line.text
-    repeated = 1
+    repeated = line.times
     if text.endswith((")", "]")):
         again = REPEATED.search(text[-400:])
         if again:
-            repeated = int(again["n"][:9])
+            repeated *= int(again["n"][:9])
             text = text[: len(text) - (len(text[-400:]) - again.start())]
     found = VLLM.search(text, 0, SEARCHED) or SGLANG.search(text, 0, SEARCHED)
     if found is None:

@@ -13,11 +13,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dflash_doctor.parsers.logs import clock
 
 MAX_NESTED = 4  # compose, then a stamp, then JSON, then a grep number: deeper was never seen
+
+
+class Raw(NamedTuple):
+    """One line of a file as it stands there."""
+
+    number: int  # 1-based
+    text: str
+    times: int = 1  # lines like it that it stands for, itself counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +38,18 @@ class Line:
     label: str = ""  # service, pod or unit that wrote it
     level: str = ""  # JSON logs carry it beside the message
     process: str = ""
+    times: int = 1  # lines that it stands for
     ends: bool = True  # False: the transport cut the line here, the next one of this label goes on
 
 
-def lines(numbered: Iterable[tuple[int, str]]) -> Iterator[Line]:
+def lines(texts: Iterable[Raw]) -> Iterator[Line]:
     """Every line without its wrapping, progress bars reduced to their last state."""
     kept: dict[str, Line] = {}  # label -> the beginning of a line that the transport cut
-    for number, raw in numbered:
+    for number, raw, times in texts:
         if not raw or raw.isspace():
             continue
         for piece in _pieces(raw):
-            line = _unwrapped(Line(number, piece))
+            line = _unwrapped(Line(number, piece, times=times))
             if line.label in kept or not line.ends:
                 begun = kept.pop(line.label, None)
                 line = line if begun is None else replace(begun, text=begun.text + line.text, ends=line.ends)
@@ -184,6 +193,7 @@ def _from_json(line: Line) -> Line | None:
         time=line.time or _json_time(found),
         label=line.label or _json_label(found),
         level=LEVELS.get(level, level) if level in KNOWN_LEVELS else "",
+        times=line.times,
         process=str(found["processName"]) if isinstance(found.get("processName"), str) else "",
     )
 
@@ -198,6 +208,20 @@ def _message(value: Any) -> str | None:
     if all(isinstance(b, int) and 0 <= b < 256 for b in value):
         return bytes(value).decode("utf-8", errors="replace")
     return None
+
+
+# "MESSAGE":[27,91,49,59,51,54,109,40,69,110,…]
+BYTES = re.compile(rb'(?<="MESSAGE":)\s?\[\s?(\d{1,3}(?:,\s?\d{1,3})*)\s?\]')
+
+
+def spelled_out(block: bytes) -> bytes:
+    """A block of journald's JSON with messages in letters, where they can be searched."""
+    return BYTES.sub(_letters, block) if block[:1] == b"{" else block
+
+
+def _letters(m: re.Match[bytes]) -> bytes:
+    values = [int(n) for n in m[1].split(b",")]
+    return json.dumps(_message(values)).encode() if max(values) < 256 else m[0]
 
 
 def _json_time(found: dict[str, Any]) -> float | None:
