@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflash_doctor.formats.load import Client, LoadFile, Request, Round, Server, Warmup
+from dflash_doctor.formats.load import Client, Drift, LoadFile, Request, Round, Server, Warmup
 from dflash_doctor.model import Gap, Unreadable
 from dflash_doctor.parsers import load_json, load_txt, load_yaml
 from dflash_doctor.parsers.spellings import amount, metric_of
@@ -224,6 +224,21 @@ def test_a_load_cut_short_or_never_settled_is_said():
     facts = rounds(partial=True, notes=["stopped by Ctrl-C"], warmup=Warmup(requests=8, settled=False))
     assert "cut short (stopped by Ctrl-C)" in facts.gaps[0].why
     assert "had not settled after 8" in facts.gaps[1].why
+
+
+def test_prompts_that_were_run_again_count_and_their_round_does_not():
+    head = {"workload": "code", "version": 1, "concurrency": 1, "max_tokens": 96, "wall_ms": 1000.0}
+    once = Round(requests=[Request(prompt="a", status="ok", start_ms=0, tpot_ms=10.0, output_tokens=96)], **head)
+    again = Round(
+        requests=[Request(prompt="a", status="ok", start_ms=0, tpot_ms=12.5, output_tokens=96)], again=True, **head
+    )
+    facts = rounds(rounds=[once, again], drift=Drift(prompts=4, change=0.05, error=0.004, found=True))
+    assert [(s.prompt, s.value) for s in facts.samples if s.metric == "output_tok_s"] == [
+        ("a", 100.0), (None, 96.0), ("a", 80.0),
+    ]  # fmt: skip
+    assert facts.gaps[0].why.startswith(
+        "the step time moved by +5.0% from the beginning to the end (4 prompts run twice)"
+    )
 
 
 def test_a_broken_file_of_ours_says_where():

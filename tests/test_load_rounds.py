@@ -10,6 +10,7 @@ from dflash_doctor.formats.load import LoadFile
 from dflash_doctor.load import preset, workload
 from dflash_doctor.load.battery import Preset
 from dflash_doctor.load.ctrl_c import Stop
+from dflash_doctor.load.deciding import Against
 from dflash_doctor.load.pace import Pace, tokens_that_fit
 from dflash_doctor.load.rounds import measure
 from dflash_doctor.load.warmup import settled
@@ -102,7 +103,7 @@ def test_the_thorough_preset_runs_the_ceiling_and_the_floor_of_acceptance_too():
     file, seconds = loaded(Server(step_s=0.01), "thorough")
     assert [(r.workload, r.concurrency, len(r.requests)) for r in file.rounds] == [
         ("battery", 1, 32), ("battery", 2, 32), ("battery", 3, 32), ("battery", 4, 32), ("copy", 1, 4),
-        ("random-words", 1, 4),
+        ("random-words", 1, 4), ("battery", 1, 64),
     ]  # fmt: skip
     assert not file.partial and seconds < 420
 
@@ -202,3 +203,50 @@ def test_whoever_watches_is_told():
     assert {p.phase for p in seen} == {"warm-up", "1 at once", "2 at once"} and len(seen) == 24
     assert seen[-1].done == seen[-1].total == 8 and seen[-1].cap_s == 30
     assert seen[10].tok_s == pytest.approx(93, rel=0.01), "what the round gave so far, first tokens included"
+
+
+def tuned(tok_s, **how):
+    return Against({p.id: tok_s for p in workload("battery").prompts}, **how)
+
+
+def test_a_load_ends_its_first_round_as_soon_as_it_is_decided():
+    file, _ = loaded(Server(step_s=0.02, per_step=1), "standard", was=tuned(200.0))
+    assert [(r.concurrency, len(r.requests), r.again) for r in file.rounds] == [
+        (1, 8, False), (2, 16, False), (4, 16, False), (1, 4, True),
+    ]  # fmt: skip
+    assert (file.decision.word, file.decision.prompts) == ("regressed", 8)
+    assert file.decision.factor == pytest.approx(50 / 200) and not file.partial
+
+
+def test_an_equal_server_is_told_so_and_one_of_unknown_starts_stays_open():
+    file, _ = loaded(Server(step_s=0.02, per_step=1), "standard", was=tuned(50.0, boot_noise=0.0))
+    assert (file.decision.word, file.decision.prompts) == ("ok", 8)
+    file, _ = loaded(Server(step_s=0.02, per_step=1), "standard", was=tuned(52.0))
+    assert (file.decision.word, file.decision.prompts) == ("undecided", 16)
+    assert len(file.rounds[0].requests) == 16 and file.decision.detectable == pytest.approx(0.17, abs=0.02)
+
+
+def test_what_stays_undecided_gets_further_passes_while_there_is_time():
+    file, seconds = loaded(Server(step_s=0.01), "thorough", was=tuned(190.0))
+    assert file.decision.word == "undecided" and len(file.rounds[-1].requests) == 64 and seconds < 420
+    file, _ = loaded(Server(step_s=0.01), "thorough", was=tuned(500.0))
+    assert len(file.rounds[0].requests) == 8 and len(file.rounds[-1].requests) == 4
+    file, seconds = loaded(Server(step_s=0.05), "thorough", was=tuned(39.0))
+    assert 4 <= len(file.rounds[-1].requests) < 64 and seconds <= 420 and not file.partial
+
+
+def test_a_server_that_became_slower_meanwhile_is_found_out():
+    server = Server(step_s=0.02)
+    server.refuses = lambda body, path, n: setattr(server, "step_s", 0.02 if n < 40 else 0.021)
+    file, _ = loaded(server, "standard")
+    assert file.drift.found and file.drift.change == pytest.approx(0.05, abs=0.001) and file.drift.prompts == 4
+    steady, _ = loaded(Server(step_s=0.02), "standard")
+    assert not steady.drift.found and steady.drift.change == pytest.approx(0, abs=1e-6)
+    assert loaded(Server())[0].drift is None, "quick has no time for it"
+
+
+def test_whoever_watches_sees_what_is_accepted_and_what_is_undecided():
+    seen = []
+    loaded(Server(), on_progress=seen.append, was=tuned(140.0))
+    assert seen[0].accept is seen[0].decision is None
+    assert seen[-1].accept == pytest.approx(2, rel=0.05) and seen[-1].decision.prompts == 8

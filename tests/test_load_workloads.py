@@ -56,6 +56,7 @@ def test_presets_say_what_they_take(name, seconds):
 def test_the_thorough_preset_brackets_the_battery():
     assert [str(t) for t in preset("thorough").turns()] == [
         "1 at once", "2 at once", "3 at once", "4 at once", "copy, 1 at once", "random-words, 1 at once",
+        "the first prompts again",
     ]  # fmt: skip
 
 

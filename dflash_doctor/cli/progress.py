@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from dflash_doctor.collect import AnySession
+    from dflash_doctor.formats.load import Decision
     from dflash_doctor.load import Progress
 
 PATIENCE_S = 1.0  # what is over before says nothing
@@ -66,4 +67,16 @@ class Watch:
     def load(self, p: Progress) -> None:
         """Where the load stands."""
         rate = f", {p.tok_s:.3g} tok/s" if p.tok_s else ""
-        self.phase(f"load: {p.phase} {p.done}/{p.total}{rate} ({p.elapsed_s:.0f} of {p.cap_s:.0f} s at most)")
+        steps = f", {p.accept:.2g} tokens a step" if p.accept and p.accept > 1 else ""
+        word = f", {decided(p.decision)}" if p.decision else ""
+        self.phase(
+            f"load: {p.phase} {p.done}/{p.total}{rate}{steps}{word} ({p.elapsed_s:.0f} of {p.cap_s:.0f} s at most)"
+        )
+
+
+def decided(d: Decision) -> str:
+    """Where the comparison with the tuned side stands; with the smallest loss that so many prompts show."""
+    word = f"{d.factor:.2f} of the tuned speed"
+    if d.word == "undecided":
+        return f"{word}, not yet decided ({d.low:.2f} to {d.high:.2f}; losses from {d.detectable:.0%} on would show)"
+    return f"{word}: {d.word}"

@@ -64,6 +64,7 @@ class Round(_Model):
     wall_ms: float = Field(description="first request sent to last one ended")
     requests: list[Request]
     server: Server | None = None
+    again: bool = Field(False, description="prompts of an earlier round once more, at the end")
     t_begin: float | None = Field(None, description="seconds since the epoch, client clock")
     t_end: float | None = None
 
@@ -82,6 +83,26 @@ class Warmup(_Model):
     settled: bool = Field(description="whether two successive step-time medians agreed within 2 %")
 
 
+class Decision(_Model):
+    """How far the battery at one request at a time had decided against the tuned side when the load ended."""
+
+    word: Literal["regressed", "ok", "undecided"]
+    factor: float = Field(description="decode speed now over was")
+    low: float = Field(description="of the interval, corrected for looking several times")
+    high: float
+    prompts: int
+    detectable: float = Field(description="smallest loss of speed that would have been called regressed 9 times in 10")
+
+
+class Drift(_Model):
+    """Whether the server was the same at the end: the first prompts again, their step times against the first ones."""
+
+    prompts: int
+    change: float = Field(description="of the step time, as a share: 0.05 is five percent longer at the end")
+    error: float = Field(description="standard error of that")
+    found: bool = Field(description="more than 2 % and more than three standard errors")
+
+
 class LoadFile(_Model):
     """The whole file."""
 
@@ -98,3 +119,5 @@ class LoadFile(_Model):
     partial: bool = Field(False, description="cut short by a cap, by Ctrl-C or by foreign requests")
     notes: list[str] = Field(default_factory=list)
     rounds: list[Round]
+    decision: Decision | None = None
+    drift: Drift | None = None

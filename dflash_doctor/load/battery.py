@@ -38,8 +38,11 @@ class Turn:
 
     workload: Workload
     concurrency: int
+    again: int = 0  # so many prompts were run before and are run once more, to see whether the server drifts
 
     def __str__(self) -> str:
+        if self.again:
+            return "the first prompts again"
         many = f"{self.concurrency} at once"
         return many if self.workload.name == BATTERY else f"{self.workload.name}, {many}"
 
@@ -57,13 +60,17 @@ class Preset:
     tokens: tuple[int, ...]  # lengths to choose from, longest first
     brackets: tuple[str, ...] = ()  # workloads around the battery: what drafting gives at its best and at its worst
     most_warmups: int = 0  # where the server does not settle before
+    again: int = 0  # prompts that are repeated at the end
+    passes: int = 1  # over the battery, while nothing is decided and there is time
 
     def turns(self) -> tuple[Turn, ...]:
         """The rounds, in their order."""
         whole = workload(BATTERY)
         battery = replace(whole, prompts=whole.prompts[: self.prompts])
         around = [Turn(workload(name), 1) for name in self.brackets]
-        return (*(Turn(battery, c) for c in self.concurrency), *around)
+        first = replace(whole, prompts=whole.prompts[: self.again])
+        last = [Turn(first, 1, self.again)] if self.again else []
+        return (*(Turn(battery, c) for c in self.concurrency), *around, *last)
 
 
 @cache
@@ -86,4 +93,5 @@ def preset(name: str) -> Preset:
     return Preset(
         name, float(row["seconds"]), int(row["prompts"]), tuple(row["concurrency"]), int(row["warmups"]),
         int(row["warmup_tokens"]), tuple(row["tokens"]), tuple(row.get("brackets", ())), int(row["most_warmups"]),
+        int(row.get("again", 0)), int(row.get("passes", 1)),
     )  # fmt: skip

@@ -15,11 +15,14 @@ from datetime import datetime, timezone
 import httpx
 
 from dflash_doctor import __version__
-from dflash_doctor.formats.load import Client, LoadFile, Request, Round, Server
+from dflash_doctor.formats.load import Client, Decision, Drift, LoadFile, Request, Round, Server
 from dflash_doctor.load import asking, counters, pace
 from dflash_doctor.load.battery import BATTERY, Preset, Turn, preset, workload
 from dflash_doctor.load.client import APIS, Ask
 from dflash_doctor.load.ctrl_c import WORD, Stop, until_stopped
+from dflash_doctor.load.deciding import Against
+from dflash_doctor.load.drift import drift
+from dflash_doctor.load.evidence import Evidence
 from dflash_doctor.load.heard import Heard, understood
 from dflash_doctor.load.sending import Sender
 from dflash_doctor.load.warmup import Warm, warm_up
@@ -42,6 +45,8 @@ class Progress:
     tok_s: float | None
     elapsed_s: float
     cap_s: float
+    accept: float | None = None  # tokens per step, of the latest answer at one request at a time
+    decision: Decision | None = None  # against the tuned side, where there is one
 
 
 Report = Callable[[Progress], None]
@@ -55,9 +60,12 @@ def run(
     busy_ok: bool = False,
     max_running: int = 0,
     api: str | None = None,
+    was: Against | None = None,
     on_progress: Report | None = None,
 ) -> LoadFile:
     """Put the server at `url` under the preset's load. Raises NotNow when it is busy or fails, Refused for bad usage.
+
+    Against the tuned side `was` the battery at one request at a time ends as soon as it is decided.
 
     Ctrl-C ends the requests, on the server too, and keeps what was measured; with nothing measured it is what it is.
     """
@@ -67,7 +75,7 @@ def run(
     apis = APIS if api is None else (api,)
     return until_stopped(
         lambda stop: measure(
-            url, chosen, api_key=api_key, allowed=allowed, apis=apis, on_progress=on_progress, stop=stop
+            url, chosen, api_key=api_key, allowed=allowed, apis=apis, was=was, on_progress=on_progress, stop=stop
         )
     )
 
@@ -79,6 +87,7 @@ async def measure(
     api_key: str | None = None,
     allowed: int | None = 0,
     apis: tuple[str, ...] = APIS,
+    was: Against | None = None,
     on_progress: Report | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
     stop: Stop | None = None,
@@ -94,7 +103,8 @@ async def measure(
     except httpx.InvalidURL as e:
         raise Refused(f"{url} is no address: {e}") from e
     async with client:
-        return await _Load(client, chosen, on_progress or (lambda _: None), stop or Stop()).run(allowed, apis)
+        load = _Load(client, chosen, on_progress or (lambda _: None), stop or Stop(), was)
+        return await load.run(allowed, apis)
 
 
 def _sendable(key: str) -> str:
@@ -107,7 +117,10 @@ def _sendable(key: str) -> str:
 class _Load:
     """One run; what it learns on the way lives here, the result is one frozen LoadFile."""
 
-    def __init__(self, client: httpx.AsyncClient, chosen: Preset, report: Report, stop: Stop) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, chosen: Preset, report: Report, stop: Stop, was: Against | None
+    ) -> None:
+        self.evidence = Evidence(was, chosen)
         self.client, self.preset, self.report, self.stop = client, chosen, report, stop
         self.clock = asyncio.get_running_loop().time
         self.began = self.clock()
@@ -130,6 +143,7 @@ class _Load:
         return LoadFile(
             client=_client(me), started_at=started, api=warm.sender.ask.api, model=ask.model, preset=self.preset.name,
             warmup=warm.warmup, partial=self.partial, notes=self.notes, rounds=rounds,
+            decision=self.evidence.decision, drift=_drift(rounds),
         )  # fmt: skip
 
     async def _rounds(self, warm: Warm) -> list[Round]:
@@ -145,6 +159,8 @@ class _Load:
             left = self.deadline - self.clock()
             share = planned[i] / sum(planned[i:])
             end = self.clock() + left * min(1.0, share * LONGER)
+            if turn.again and not self.evidence.enough:
+                turn = self.evidence.further(turn)  # the time that is left may still decide
             expected = warm.pace.request_s(tokens, turn.concurrency)
             # the first round is begun in any case: that a server is too slow is worth a number too
             if left <= 0 or (rounds and expected > left):
@@ -155,6 +171,7 @@ class _Load:
 
     async def _round(self, sender: Sender, turn: Turn, tokens: int, expected: float, end: float) -> Round:
         prompts, concurrency = turn.workload.prompts, turn.concurrency
+        weighs = turn.workload.name == BATTERY and concurrency == 1
         before = await self._look()
         queue = list(reversed(prompts))
         answers: list[Heard] = []
@@ -162,7 +179,9 @@ class _Load:
 
         def another() -> bool:
             begun = len(prompts) - len(queue)
-            return not self.stop.asked and (begun < concurrency or self.clock() + expected <= end)
+            if self.stop.asked or (weighs and begun >= turn.again and self.evidence.enough):
+                return False
+            return begun < concurrency or self.clock() + expected <= end
 
         async def worker() -> None:
             nonlocal expected
@@ -173,6 +192,8 @@ class _Load:
                 if well:  # the longest so far, in place of what the warm-up let one expect
                     expected = max(a.seconds for a in well)
                     self.stop.something = True
+                if weighs:
+                    self.evidence.hear(understood(heard, began))
                 rate = len(well) * tokens / max(self.clock() - began, 1e-3)
                 self._tell(str(turn), len(answers), len(prompts), rate or None)
 
@@ -184,15 +205,16 @@ class _Load:
         for answer in sorted(answers, key=lambda a: a.sent):
             done.append(understood(answer, began))
             await asyncio.sleep(0)  # reading them all in one go would look as if the client did not keep up
-        if len(done) < len(prompts) or any(r.status == "cancelled" for r in done):
+        wanted = turn.again or len(prompts)
+        if (len(done) < wanted and not (weighs and self.evidence.enough)) or _cancelled(done[:wanted]):
             well = sum(r.status == "ok" for r in done)
             why = WORD if self.stop.asked else "the time was up"
-            self._cut(f"{why} after {well} of {len(prompts)} prompts, {turn}")
+            self._cut(f"{why} after {well} of {wanted} prompts, {turn}")
         self._note(_short(done, tokens, turn))
         return Round(
             workload=turn.workload.name, version=turn.workload.version, concurrency=concurrency, max_tokens=tokens,
             wall_ms=1000 * wall, requests=done, server=self._counted(before, after, looks, concurrency),
-            t_begin=begin_wall, t_end=end_wall,
+            again=bool(turn.again), t_begin=begin_wall, t_end=end_wall,
         )  # fmt: skip
 
     async def _look(self) -> counters.Scrape:
@@ -219,7 +241,17 @@ class _Load:
             self.notes.append(text)
 
     def _tell(self, phase: str, done: int, total: int, tok_s: float | None) -> None:
-        self.report(Progress(phase, done, total, tok_s, self.clock() - self.began, self.preset.seconds))
+        e, elapsed = self.evidence, self.clock() - self.began
+        self.report(Progress(phase, done, total, tok_s, elapsed, self.preset.seconds, e.accept, e.decision))
+
+
+def _cancelled(done: list[Request]) -> bool:
+    return any(r.status == "cancelled" for r in done)
+
+
+def _drift(rounds: list[Round]) -> Drift | None:
+    first = [q for r in rounds if r.workload == BATTERY and r.concurrency == 1 and not r.again for q in r.requests]
+    return drift(first, [q for r in rounds if r.again for q in r.requests])
 
 
 def _short(done: list[Request], tokens: int, turn: Turn) -> str | None:

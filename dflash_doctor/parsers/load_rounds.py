@@ -52,7 +52,8 @@ def _round(load: LoadFile, n: int, r: Round, source: str) -> Iterator[Sample]:
     for q in r.requests:
         if q.status == "ok":
             yield from _request(q, n, r, asked, source)
-    yield from _whole(n, r, asked, source)
+    if not r.again:  # a few prompts once more, or a pass that was cut when it was decided
+        yield from _whole(n, r, asked, source)
 
 
 def _request(q: Request, n: int, r: Round, asked: Mapping[str, Any], source: str) -> Iterator[Sample]:
@@ -119,6 +120,12 @@ def _gaps(load: LoadFile, source: str) -> Iterator[Gap]:
     if load.partial:
         why = "; ".join(load.notes) or "a cap, Ctrl-C or foreign requests"
         yield Gap(source, f"the load was cut short ({why}): what is here was measured, the rest was not")
+    if load.drift is not None and load.drift.found:
+        why = f"the step time moved by {load.drift.change:+.1%} from the beginning to the end ({load.drift.prompts} "
+        why += (
+            "prompts run twice): the server was not the same throughout, and its numbers are less sure than they look"
+        )
+        yield Gap(f"{source}: drift", why)
     if load.warmup is not None and not load.warmup.settled:
         yield Gap(source, f"the server had not settled after {load.warmup.requests} warm-up requests")
     for r in load.rounds:
