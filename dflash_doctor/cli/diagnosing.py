@@ -89,6 +89,8 @@ def diagnose(
     asked = None if baseline is None else named(baseline, kept)  # a wrong name is said before the host has its load
     if save is not None:
         collect.check_free(save)
+    if asked is not None:
+        how = replace(how, was=asked[0])
     capture = capture_of(host, how)
     if save is not None:
         collect.save(capture, save)

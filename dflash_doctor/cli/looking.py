@@ -13,7 +13,7 @@ from typing import Protocol
 from dflash_doctor import collect, hosts, load
 from dflash_doctor.cli.progress import PATIENCE_S, Watch
 from dflash_doctor.cli.streams import say
-from dflash_doctor.model import Capture, Gap, Host, Refused
+from dflash_doctor.model import Capture, Gap, Host, Refused, Snapshot
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class How:
     ssh_config: Path | None = None
     log: str | None = None
     ssh: Mapping[str, str] | None = None  # options that count before the configuration
+    was: Snapshot | None = None  # the tuned side, where it was named: a load ends as soon as it is decided
 
 
 class Watched(Protocol):
@@ -106,6 +107,7 @@ def _loaded(session: collect.AnySession, how: How, key: str | None, watch: Watch
                 busy_ok=how.busy_ok,
                 max_running=how.max_running,
                 api=how.api,
+                was=None if how.was is None else load.against(how.was.samples),
                 on_progress=watch.load,
             )
     except load.NotNow as e:
