@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dflash_doctor.model import BreakEven, Comparison
 from dflash_doctor.physics import DECODE, best_depth
-from dflash_doctor.rules.drafting import PASS, SERIAL, Drafting, drafting
+from dflash_doctor.rules.drafting import COPIES, PASS, SERIAL, Drafting, drafting
 
 
 def break_even(c: Comparison) -> BreakEven | None:
@@ -41,7 +41,7 @@ def _measured(c: Comparison, now: Drafting) -> float | None:
 
 def least_cost(d: Drafting) -> float:
     """R at the least: each pass of a serial drafter, or the one pass of a block drafter, beside one of the target."""
-    if d.method in ("ngram", "suffix"):
+    if d.method in COPIES:
         return 1.0
     return 1 + PASS * (d.depth or 1 if d.method in SERIAL else 1)
 

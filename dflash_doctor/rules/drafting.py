@@ -21,6 +21,7 @@ FAR, NEAR = 8, 2
 # what one pass of a serial drafter costs beside a pass of the target, at the least: a head is one layer of some 32
 # to 64 and a vocabulary projection
 PASS = 0.04
+COPIES = ("ngram", "suffix")  # draft what stood in the text before, without a model
 SERIAL = ("mtp", "eagle", "eagle3", "draft_model", "medusa")  # one pass of the drafter for each position
 
 
@@ -41,8 +42,8 @@ class Drafting:
 
     @property
     def useless(self) -> bool:
-        """Whether drafting gives next to nothing."""
-        return self.length is not None and self.length <= NEVER
+        """Whether a drafter gives next to nothing; copying from the text has nothing that could be wired wrongly."""
+        return self.length is not None and self.length <= NEVER and self.method not in COPIES
 
 
 def drafting(s: Snapshot) -> Drafting:

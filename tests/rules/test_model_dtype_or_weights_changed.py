@@ -32,3 +32,11 @@ def test_a_name_that_points_to_heavier_weights_is_another_checkpoint():
     assert found("model.dtype_or_weights_changed", loads(15.0), loads(14.3)) is None
     split = loads(26.9, **{"parallel.tp": 1}), loads(14.3, **{"parallel.tp": 2})
     assert found("model.dtype_or_weights_changed", *split) is None
+
+
+def test_a_drafter_that_is_loaded_beside_it_weighs_nothing():
+    def loads(*gib):
+        lines = [signal("mem.weights", f"Load weight end. mem usage={g} GB", "INFO", usage=str(g)) for g in gib]
+        return snapshot("sglang", settings={"model.path": "/models/big"}, signals=lines)
+
+    assert found("model.dtype_or_weights_changed", loads(57.1), loads(57.1, 0.8)) is None

@@ -24,10 +24,12 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
+from dflash_doctor import settings
 from dflash_doctor.model import Comparison, Evidence, Finding, Interval
 from dflash_doctor.physics import PREFILL, STEP
 from dflash_doctor.rules.cards import fallen, loaded, numbers, reading_lines, reasons
 from dflash_doctor.rules.graphs import batches
+from dflash_doctor.rules.seen import MATTERS
 
 APART = 1.25  # the two levels must differ by more than acceptance and context explain
 TIGHT = 1.15  # within one level steps differ by less than that
@@ -71,12 +73,14 @@ def _draws_less(c: Comparison) -> Finding | None:
     fell, as_busy = fallen(c, "power.draw", LESS), not fallen(c, "utilization.gpu", 0.9)
     if not fell or not c.slower or not as_busy or "utilization.gpu" not in _keys(c):
         return None
+    if any(settings.speed_weight(d.key) >= MATTERS for d in c.drifts):
+        return None  # other work draws other power
     was, now = min(fell.values(), key=lambda p: p[1] / p[0])
     known = any(k in name for name in c.now.gpu_names() for k in KNOWN)
     return Finding(
         cause="",
         summary=f"the card is as busy at the same clocks, but draws {now:.0f} W where it drew {was:.0f} W",
-        confidence=0.8 if known else 0.6,
+        confidence=0.8 if known else 0.5,
         severity="critical",
         evidence=reading_lines(
             loaded(c.now), "power.draw", "clocks.sm", "utilization.gpu", "clocks_event_reasons.active"

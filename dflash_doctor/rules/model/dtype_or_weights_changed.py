@@ -20,8 +20,6 @@ common names.
 
 from __future__ import annotations
 
-from statistics import median
-
 from dflash_doctor.model import Comparison, Drift, Evidence, Finding, Signal, Snapshot
 from dflash_doctor.physics import PREFILL, STEP, TOKENS
 from dflash_doctor.rules.seen import proof, proofs, put_back, same_engine
@@ -74,9 +72,9 @@ def _gib(x: Signal) -> float | None:
 
 
 def _loaded(s: Snapshot) -> float | None:
-    """Memory of the loaded weights, GiB per rank, from the line that says so."""
+    """Memory of the loaded weights, GiB per rank; of target and drafter that each say so, the target's."""
     found = [f for x in s.find("mem.model_load", "mem.weights") if (f := _gib(x))]
-    return float(median(found)) if found else None
+    return max(found, default=None)
 
 
 def _float(text: str | None) -> float | None:

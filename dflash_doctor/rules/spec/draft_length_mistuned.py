@@ -25,7 +25,7 @@ from __future__ import annotations
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import STEP, TOKENS, best_depth
 from dflash_doctor.rules.break_even import best_length
-from dflash_doctor.rules.drafting import acceptance, drafting, same_drafter
+from dflash_doctor.rules.drafting import acceptance, drafting, fell, same_drafter
 from dflash_doctor.rules.seen import proof, put_back
 
 GOOD_FIRST = 0.4  # below this the drafter is the question, not its length
@@ -40,8 +40,8 @@ def check(c: Comparison) -> Finding | None:
     changed = [d for d in c.drift("spec.depth", "spec.topk") if d.was and d.now] if was and same_drafter(c) else []
     enough, gain = best_length(now)
     wasteful = gain >= WASTE and (now.first or 0) >= GOOD_FIRST
-    if not changed and not wasteful:
-        return None
+    if not changed and (not wasteful or fell(c)):
+        return None  # a length that was right before acceptance fell: that is the question
     if changed and was and was.length and now.length < 0.7 * was.length and (now.first or 1) < 0.3:
         return None  # the drafter broke; its length is not the question
     words = changed[0].words() if changed else f"{now.depth} tokens are drafted"

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import STEP, headline
-from dflash_doctor.rules.drafting import NEVER, acceptance, drafting
+from dflash_doctor.rules.drafting import acceptance, drafting
 from dflash_doctor.rules.seen import proof
 
 FEW = 8
@@ -34,8 +34,8 @@ def check(c: Comparison) -> Finding | None:
     now, was = drafting(c.now), drafting(c.was)
     if was.method not in (None, "none") or was.on or now.method in (None, "none"):
         return None
-    if now.length is not None and now.length <= NEVER:
-        return None
+    if now.useless:
+        return None  # a drafter that is never right has another fault
     speeds = [d for d in c.deltas if (d.concurrency or 1) <= FEW]
     lead = headline(speeds)
     if lead is None or lead.factor > 1.02:

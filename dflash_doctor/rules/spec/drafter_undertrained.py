@@ -25,7 +25,15 @@ from itertools import pairwise
 
 from dflash_doctor.model import Comparison, Finding
 from dflash_doctor.physics import TOKENS
-from dflash_doctor.rules.drafting import WIRED_WRONGLY, acceptance, drafting, same_drafter, shown, worth_turning_off
+from dflash_doctor.rules.drafting import (
+    COPIES,
+    WIRED_WRONGLY,
+    acceptance,
+    drafting,
+    same_drafter,
+    shown,
+    worth_turning_off,
+)
 from dflash_doctor.rules.seen import proof
 
 POOR = 0.6  # a trained head gets three first tokens out of four or more on ordinary text
@@ -33,7 +41,7 @@ POOR = 0.6  # a trained head gets three first tokens out of four or more on ordi
 
 def check(c: Comparison) -> Finding | None:
     now = drafting(c.now)
-    if now.method in (None, "none", "ngram", "suffix") or now.first is None or not now.curve:
+    if now.method in (None, "none", *COPIES) or now.first is None or not now.curve:
         return None
     if not WIRED_WRONGLY <= now.first < POOR or same_drafter(c) or not smooth(now.curve):
         return None
