@@ -113,3 +113,12 @@ def test_odd_lines_are_passed_over(text):
 
 def test_names_may_hold_anything():
     assert present(read('vllm:num_requests_running{model_name="a} 7 {b=\\"c"} 1 1700000000\n')) == 1
+
+
+def test_the_servers_own_clock_is_the_mean_of_what_its_histograms_took_in():
+    text = 'vllm:{n}_seconds_sum{{engine="0"}} {s}\nvllm:{n}_seconds_count{{engine="0"}} {c}\n'
+    first, whole = "time_to_first_token", "e2e_request_latency"
+    before = read(text.format(n=first, s=1.0, c=10) + text.format(n=whole, s=20.0, c=10))
+    after = read(text.format(n=first, s=1.5, c=15) + text.format(n=whole, s=20.0, c=10))
+    found = server(before, after, (), 0)
+    assert found.ttft_ms == pytest.approx(100) and found.e2e_ms is None, "nothing came in"

@@ -159,7 +159,7 @@ def rounds(**more):
         workload="code", version=1, concurrency=1, max_tokens=96, wall_ms=2000.0,
         requests=[Request(prompt="code-01", **request), Request(prompt="code-02", **request),
                   Request(prompt="code-03", status="failed", error="timeout", start_ms=0.0)],
-        server=Server(drafts=32, accepted=160, accept_length=6.0, per_position=[0.9, 0.7], prefix_hits=0,
+        server=Server(drafts=32, accepted=51, accept_length=2.6, per_position=[0.9, 0.7], prefix_hits=0,
                       prefix_queries=40, preemptions=0),
     )  # fmt: skip
     head = {"client": Client(version="0.1.0"), "started_at": "2026-05-06T10:20:00Z", "api": "/v1/chat/completions",
@@ -179,7 +179,7 @@ def test_each_request_is_named_by_its_prompt_so_that_it_can_be_paired():
 def test_a_round_has_its_own_speed_and_the_servers_counters():
     whole = {s.metric: s.value for s in rounds().samples if s.prompt is None}
     assert whole["output_tok_s"] == pytest.approx(2 * 97 / 2.0)
-    assert whole["accept_length"] == 6.0
+    assert whole["accept_length"] == 2.6
     assert whole["accept_first"] == 0.9
     assert whole["accept_rate"] == pytest.approx(0.8)
     assert whole["prefix_hit_rate"] == 0.0
@@ -211,7 +211,9 @@ def test_chunks_that_came_in_bunches_give_no_step_time():
     facts = rounds(rounds=[one])
     assert [s.prompt for s in facts.samples if s.metric == "step_time_ms"] == ["b"]
     (gap,) = facts.gaps
-    assert gap.what == "load.json: step time of code" and gap.why.startswith("1 of 2 answers came in bunches of chunks")
+    assert gap.what == "load.json: step time of code at 1" and gap.why.startswith(
+        "1 of 2 answers came in bunches of chunks"
+    )
 
 
 def test_failed_requests_are_left_out_and_said():
@@ -224,6 +226,55 @@ def test_a_load_cut_short_or_never_settled_is_said():
     facts = rounds(partial=True, notes=["stopped by Ctrl-C"], warmup=Warmup(requests=8, settled=False))
     assert "cut short (stopped by Ctrl-C)" in facts.gaps[0].why
     assert "had not settled after 8" in facts.gaps[1].why
+
+
+def clocks(server, **request):
+    asked = {"prompt": "a", "status": "ok", "start_ms": 0, "output_tokens": 91, "chunks": 31, "ttft_ms": 100.0,
+             "tpot_ms": 10.0, "e2e_ms": 1000.0, "chunk_gap_ms": 30.0}  # fmt: skip
+    one = Round(workload="code", version=1, concurrency=1, max_tokens=91, wall_ms=1000.0,
+                requests=[Request(**(asked | request))], server=Server(foreign_running_max=0, **server))  # fmt: skip
+    facts = rounds(rounds=[one])
+    return {s.metric for s in facts.samples}, [g.why for g in facts.gaps]
+
+
+AGREED = {"drafts": 30, "accept_length": 3.0, "per_position": [0.9, 0.7, 0.4], "output_tokens": 91, "ttft_ms": 95.0,
+          "e2e_ms": 990.0}  # fmt: skip
+
+
+def test_clocks_that_agree_raise_no_doubt():
+    metrics, gaps = clocks(AGREED)
+    assert gaps == [] and {"step_time_ms", "accept_length", "tokens_per_chunk"} <= metrics
+
+
+@pytest.mark.parametrize(
+    ("odd", "left_out", "why"),
+    [
+        ({"accept_length": 1.5}, "step_time_ms", "a chunk carries 3.00 tokens and a step of the engine gives 1.50"),
+        (
+            {"accept_length": 4.3},
+            "accept_length",
+            "the counters give 4.30 tokens a step where 4 are the most that can be",
+        ),
+        ({"output_tokens": 150}, None, "the answers say 91 tokens (usage), the server's counters 150"),
+        ({"ttft_ms": 20.0}, None, "first tokens took 100 ms here and 20 ms by the server's own clock: the rest passes"),
+        ({"e2e_ms": 1500.0}, None, "whole answers took 1000 ms here and 1500 ms by the server's own clock: its clock"),
+    ],
+)
+def test_clocks_that_disagree_are_told_of_and_what_cannot_be_true_is_left_out(odd, left_out, why):
+    metrics, gaps = clocks(AGREED | odd)
+    assert why in gaps[0] and left_out not in metrics and "output_tok_s" in metrics
+
+
+def test_a_server_that_others_used_meanwhile_is_not_held_against_our_tokens():
+    one = Round(workload="code", version=1, concurrency=1, max_tokens=91, wall_ms=1000.0,
+                requests=[Request(prompt="a", status="ok", start_ms=0, output_tokens=91, chunks=31)],
+                server=Server(foreign_running_max=2, output_tokens=900))  # fmt: skip
+    assert rounds(rounds=[one]).gaps == ()
+
+
+def test_a_client_that_was_busy_itself_is_told_of():
+    busy = "the client itself was busy (80% of a core)"
+    assert Gap("load.json: client", busy) in rounds(client=Client(version="1", doubt=busy)).gaps
 
 
 def test_prompts_that_were_run_again_count_and_their_round_does_not():

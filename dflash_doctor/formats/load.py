@@ -51,6 +51,8 @@ class Server(_Model):
     prefix_hits: float | None = None
     prefix_queries: float | None = None
     preemptions: float | None = None
+    ttft_ms: float | None = Field(None, description="mean by the server's own histogram")
+    e2e_ms: float | None = Field(None, description="the same")
     foreign_running_max: float | None = Field(None, description="most requests with the server beside ours")
 
 
@@ -76,6 +78,7 @@ class Client(_Model):
     version: str
     cpu_share: float | None = Field(None, description="CPU seconds of the client per wall second")
     loop_lag_ms: float | None = Field(None, description="largest delay of the client's own event loop")
+    doubt: str | None = Field(None, description="why the times may be the client's own")
 
 
 class Warmup(_Model):

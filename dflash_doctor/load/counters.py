@@ -33,10 +33,13 @@ PROMPT = ("vllm:prompt_tokens_total", "sglang:prompt_tokens_total")
 ENDED = ("sglang:num_requests_total",)
 HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total", "sglang:cached_tokens_total")
 QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total", "sglang:prompt_tokens_total")
+# histograms of the server's own clock, whose sum and count grow with each answer
+FIRST = ("vllm:time_to_first_token_seconds", "sglang:time_to_first_token_seconds")
+WHOLE = ("vllm:e2e_request_latency_seconds", "sglang:e2e_request_latency_seconds")
 PREEMPTED = ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total")
 WANTED = {
     *RUNNING, *WAITING, *DRAFTS, *ACCEPTED, POSITIONS, LAST_LENGTH, *GENERATED, *PROMPT, *ENDED, *HITS, *QUERIES,
-    *PREEMPTED,
+    *PREEMPTED, *(f"{name}_{part}" for name in (*FIRST, *WHOLE) for part in ("sum", "count")),
 }  # fmt: skip
 
 Scrape = Mapping[tuple[str, str], float]  # (name, draft position or "") -> value of the server as a whole
@@ -46,8 +49,8 @@ def read(text: str) -> Scrape:
     """The wanted values of one scrape; lines that cannot be read are passed over."""
     series: dict[tuple[str, str, str], float] = {}
     for line in text.splitlines():
-        m = LINE.match(line)
-        if not m or m["name"] not in WANTED:
+        # nine lines of ten are not wanted, and this runs while answers are timed
+        if line.partition("{")[0].partition(" ")[0] not in WANTED or not (m := LINE.match(line)):
             continue
         try:
             value = float(m["value"])
@@ -96,7 +99,15 @@ def server(before: Scrape, after: Scrape, looks: Sequence[Scrape], foreign: floa
         output_tokens=output, prompt_tokens=grown(before, after, PROMPT),
         prefix_hits=grown(before, after, HITS), prefix_queries=grown(before, after, QUERIES),
         preemptions=grown(before, after, PREEMPTED), foreign_running_max=foreign,
+        ttft_ms=_mean_ms(before, after, FIRST), e2e_ms=_mean_ms(before, after, WHOLE),
     )  # fmt: skip
+
+
+def _mean_ms(before: Scrape, after: Scrape, names: tuple[str, ...]) -> float | None:
+    """Mean of what a histogram of seconds took in."""
+    took = grown(before, after, tuple(f"{n}_sum" for n in names))
+    many = grown(before, after, tuple(f"{n}_count" for n in names))
+    return 1000 * took / many if took is not None and many else None
 
 
 def cached(found: Server) -> float:

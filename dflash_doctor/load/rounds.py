@@ -139,7 +139,6 @@ class _Load:
             warm = await warm_up(sender, self.preset, workload(BATTERY).prompts, self.deadline, self._tell, apis)
             self.notes += warm.notes
             rounds = await self._rounds(warm)
-        self._note(me.doubt())
         return LoadFile(
             client=_client(me), started_at=started, api=warm.sender.ask.api, model=ask.model, preset=self.preset.name,
             warmup=warm.warmup, partial=self.partial, notes=self.notes, rounds=rounds,
@@ -262,4 +261,6 @@ def _short(done: list[Request], tokens: int, turn: Turn) -> str | None:
 
 
 def _client(me: Self) -> Client:
-    return Client(version=__version__, cpu_share=round(me.cpu_share, 3), loop_lag_ms=round(1000 * me.late_s, 1))
+    return Client(
+        version=__version__, cpu_share=round(me.cpu_share, 3), loop_lag_ms=round(1000 * me.late_s, 1), doubt=me.doubt()
+    )

@@ -15,10 +15,9 @@ from pydantic import ValidationError
 
 from dflash_doctor.formats.load import LoadFile, Request, Round
 from dflash_doctor.model import Evidence, Facts, Gap, Sample, Unreadable
+from dflash_doctor.parsers.load_doubts import bunched, doubts
 
 SCHEMA = "dflash-doctor/load/"
-# as long as no more gaps are none, the median of the others is off by less than an eighth of their spread
-BUNCHED = 0.1
 
 
 def read(doc: Mapping[str, Any], source: str) -> Facts | None:
@@ -31,7 +30,13 @@ def read(doc: Mapping[str, Any], source: str) -> Facts | None:
         first = e.errors()[0]
         place = ".".join(str(p) for p in first["loc"])
         raise Unreadable(f"load rounds that are not of the form {SCHEMA}1: {place}: {first['msg']}") from e
-    samples = [s for n, r in enumerate(load.rounds) for s in _round(load, n, r, source)]
+    samples = [
+        s
+        for n, r in enumerate(load.rounds)
+        for left_out in [{m for d in doubts(r) for m in d.metrics}]
+        for s in _round(load, n, r, source)
+        if s.metric not in left_out
+    ]
     host: dict[str, Any] = {
         "load_client": load.client.model_dump(exclude_none=True),
         "load_started_at": load.started_at,
@@ -64,7 +69,7 @@ def _request(q: Request, n: int, r: Round, asked: Mapping[str, Any], source: str
         "e2e_ms": q.e2e_ms,
         # the first chunk is the prefill's and carries one token, whatever a step gives
         "tokens_per_chunk": (q.output_tokens - 1) / (q.chunks - 1) if q.output_tokens and q.chunks > 1 else None,
-        "step_time_ms": q.chunk_gap_ms if r.concurrency == 1 and not _bunched(q) else None,
+        "step_time_ms": q.chunk_gap_ms if r.concurrency == 1 and not bunched(q) else None,
     }
     measured = {k: v for k, v in values.items() if v is not None and 0 < v < math.inf}
     told = ", ".join(f"{k} {v:.6g}" for k, v in measured.items())
@@ -74,10 +79,6 @@ def _request(q: Request, n: int, r: Round, asked: Mapping[str, Any], source: str
             metric, value, workload=r.workload, concurrency=float(r.concurrency), prompt=q.prompt, round=n,
             conditions=asked, evidence=where,
         )  # fmt: skip
-
-
-def _bunched(q: Request) -> bool:
-    return q.bunched is not None and q.bunched > BUNCHED
 
 
 def _whole(n: int, r: Round, asked: Mapping[str, Any], source: str) -> Iterator[Sample]:
@@ -117,6 +118,8 @@ def _server(r: Round) -> Iterator[tuple[str, float, dict[str, Any]]]:
 
 
 def _gaps(load: LoadFile, source: str) -> Iterator[Gap]:
+    if load.client.doubt is not None:
+        yield Gap(f"{source}: client", load.client.doubt)
     if load.partial:
         why = "; ".join(load.notes) or "a cap, Ctrl-C or foreign requests"
         yield Gap(source, f"the load was cut short ({why}): what is here was measured, the rest was not")
@@ -129,11 +132,8 @@ def _gaps(load: LoadFile, source: str) -> Iterator[Gap]:
     if load.warmup is not None and not load.warmup.settled:
         yield Gap(source, f"the server had not settled after {load.warmup.requests} warm-up requests")
     for r in load.rounds:
-        together = [q for q in r.requests if q.status == "ok" and _bunched(q)]
-        if together and r.concurrency == 1:
-            why = f"{len(together)} of {len(r.requests)} answers came in bunches of chunks (a proxy, a tunnel, or a "
-            why += "client that was kept from reading): their gaps are no steps, so no step time is taken from them"
-            yield Gap(f"{source}: step time of {r.workload}", why)
+        for doubt in doubts(r):
+            yield Gap(f"{source}: {doubt.what} of {r.workload} at {r.concurrency}", doubt.why)
         bad = [q for q in r.requests if q.status != "ok"]
         if bad:
             reasons = Counter(q.error or q.status for q in bad).most_common(3)
