@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import paramiko
-
 from dflash_doctor.model import Host, Refused
 
 SUFFIXES = (".log", ".gz", ".tar", ".tgz", ".txt", ".yaml", ".json")
@@ -74,6 +72,8 @@ def _endpoint(text: str) -> Host:
 
 
 def _ssh(target: str, text: str, ssh_config: Path | None, depth: int = 0, given: tuple[str, ...] = ()) -> Host:
+    import paramiko  # takes a tenth of a second, which only SSH hosts need to wait for
+
     user, name, port = _split(target, text)
     try:
         config = paramiko.SSHConfig.from_text("\n".join([*given, *_config_lines(ssh_config)]))

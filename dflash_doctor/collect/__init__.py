@@ -10,30 +10,28 @@ with collect.open_session(host, collect.Options()) as visit:
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dflash_doctor.collect.options import Endpoint, Engine, Look, Options
 from dflash_doctor.collect.program import plan
-from dflash_doctor.collect.session import Session
-from dflash_doctor.collect.ssh import Connection, connect
 from dflash_doctor.collect.store import check_free, load, save
-from dflash_doctor.collect.url import UrlSession
 from dflash_doctor.model import Capture, Gap, Host, Refused
 
-AnySession = Session | UrlSession
+if TYPE_CHECKING:
+    from dflash_doctor.collect.session import Session
+    from dflash_doctor.collect.url import UrlSession
+
+    AnySession = Session | UrlSession
 
 __all__ = [
     "AnySession",
-    "Connection",
     "Endpoint",
     "Engine",
     "Look",
     "Options",
-    "Session",
-    "UrlSession",
     "added",
     "check_free",
     "collect",
-    "connect",
     "load",
     "open_session",
     "plan",
@@ -43,6 +41,10 @@ __all__ = [
 
 def open_session(host: Host, options: Options | None = None) -> AnySession:
     """Begin a visit. Raises Refused, with what to do, when the host cannot be reached or must not be trusted."""
+    # paramiko takes a tenth of a second to load, which a capture on disk need not wait for
+    from dflash_doctor.collect.session import Session
+    from dflash_doctor.collect.url import UrlSession
+
     options = options or Options()
     if host.kind == "capture":
         raise Refused(f"{host.target} is on disk: it is loaded, not visited")

@@ -12,18 +12,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import chain, islice, starmap
+from typing import TYPE_CHECKING
 
 from dflash_doctor.model import Facts, Gap, Interval, Setting
 from dflash_doctor.parsers.logs import boots, clock, llama, merged, samples, stated, steady, windows
 from dflash_doctor.parsers.logs.boots import Boot
 from dflash_doctor.parsers.logs.events import Event, events_of
-from dflash_doctor.parsers.logs.large import Reader, Stream, blocks
 from dflash_doctor.parsers.logs.prefix import Record, records
 from dflash_doctor.parsers.logs.signals import Book, book
 from dflash_doctor.parsers.logs.wrapping import Raw, lines
 from dflash_doctor.parsers.texts import LOOKED_AT, refuse_binary
 
 READS: tuple[str, ...] = ("server.log", "server.*.log")
+
+if TYPE_CHECKING:
+    from dflash_doctor.parsers.logs.large import Stream
 
 SMALL = 8 << 20  # characters or bytes; below it reading every line takes about a second
 HEAD = 4000  # records that decide which engine wrote the log
@@ -40,6 +43,9 @@ def parse(text: str, source: str) -> Facts:
 
 def parse_large(stream: Stream, source: str) -> Facts:
     """The same for a log of any size, in UTF-8; the memory for it does not grow with it."""
+    # numpy and hyperscan take a tenth of a second to load, which small logs need not wait for
+    from dflash_doctor.parsers.logs.large import Reader, blocks
+
     flow = blocks(stream)
     first = next(flow, b"")
     beginning = first[:LOOKED_AT].decode("utf-8", "replace")

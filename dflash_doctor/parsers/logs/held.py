@@ -88,8 +88,7 @@ class Figures:
     def see(self, block: bytes, offset: int, numbers: Places, starts: Places, ends: Places, texts: Places) -> None:
         """The figures of one block, which begins at `offset` of the file, in order."""
         ranks = np.arange(self._seen, self._seen + len(texts)) // RUN * GOLDEN % WHOLE
-        # backwards, so that the first place of each text is its last
-        found, back, counts = np.unique(texts[::-1], return_index=True, return_counts=True)
+        last, counts = dict(zip(texts.tolist(), range(len(texts)), strict=True)), np.bincount(texts).tolist()
         wanted = np.flatnonzero(ranks < self._limit)
 
         def row(i: int) -> Row:
@@ -97,9 +96,9 @@ class Figures:
             return Row(offset + start, int(numbers[i]), block[start : min(int(ends[i]), start + CUT)])
 
         self._kept += [(int(ranks[i]), int(texts[i]), row(i)) for i in wanted.tolist()]
-        for text, i, count in zip(found.tolist(), back.tolist(), counts.tolist(), strict=True):
-            self._last[text] = row(len(texts) - 1 - i)
-            self._count[text] = self._count.get(text, 0) + count
+        for text, i in last.items():
+            self._last[text] = row(i)
+            self._count[text] = self._count.get(text, 0) + counts[text]
         self._seen += len(texts)
         self.thin(FIGURES)
 

@@ -8,6 +8,7 @@ from functools import cache
 
 from dflash_doctor.parsers.logs.boots import BANNERS
 from dflash_doctor.parsers.logs.finder import Finder
+from dflash_doctor.parsers.logs.literals import Literals
 from dflash_doctor.parsers.logs.merged import SERIES
 from dflash_doctor.parsers.logs.signals import FILES, book
 
@@ -31,7 +32,7 @@ class Texts:
 
     def __init__(self, engines: Iterable[str], words: bool) -> None:
         forms = [form for engine in engines for form in book(engine).forms]
-        ids = {text: form.id for form in forms for text in form.literals.starts or form.literals.needs}
+        ids = {text: form.id for form in forms for text in _telling(form.literals)}
         distinct = [text for text in ids if len(text) >= DISTINCT]
         self.all: list[bytes] = []
         self.begins = self._add(text for text in distinct if ids[text] in BANNERS)
@@ -43,9 +44,17 @@ class Texts:
 
     def _add(self, texts: Iterable[str]) -> int:
         # JSON logs escape quotes, and whatever is not ASCII
-        spelled = (form.encode() for text in texts for form in (text, json.dumps(text)[1:-1]))
-        self.all += [text for text in dict.fromkeys(spelled) if text not in self.all]
+        spelled = {form.encode() for text in texts for form in (text, json.dumps(text)[1:-1])}
+        # a text that holds a shorter one is found by it: every find costs a call
+        for text in sorted(spelled, key=lambda t: (len(t), t)):
+            if not any(shorter in text for shorter in self.all):
+                self.all.append(text)
         return len(self.all)
+
+
+def _telling(of: Literals) -> tuple[str, ...]:
+    """What a line must hold, in the longer words: "Avg prompt throughput: " rather than "Engine " at its beginning."""
+    return max(of.needs, of.starts, key=lambda texts: min(map(len, texts), default=0))
 
 
 @cache
