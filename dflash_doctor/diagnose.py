@@ -33,6 +33,7 @@ from dflash_doctor.model import (
 )
 from dflash_doctor.physics import DECODE, QUEUE, RESIDUAL, TOKENS, Loss, losses, slowdown
 from dflash_doctor.rules.break_even import break_even
+from dflash_doctor.rules.calibration import calibrated
 from dflash_doctor.rules.leads import bisection, leads
 from dflash_doctor.rules.suspects import suspects
 from dflash_doctor.stats import OK
@@ -71,7 +72,7 @@ def diagnose(
         target=target,
         verdict=verdict,
         comparison=c,
-        findings=tuple(_with_impact(f, slow) for f in found),
+        findings=tuple(_said(_with_impact(f, slow)) for f in found),
         slowdown=slow,
         gaps=tuple(dict.fromkeys((*gaps, *c.now.gaps, *c.gaps))),
         baseline=baseline,
@@ -212,6 +213,11 @@ def _unexplained(c: Comparison, slow: Slowdown | None, found: Sequence[Finding])
     open_parts = [p for p in slow.parts if p.factor <= FELT and p.cause not in roots and p.name != RESIDUAL]
     heaviest = sorted(open_parts, key=lambda p: p.factor)
     return tuple(Unexplained(p.name, p.factor, suspects(c, p.name)) for p in heaviest)
+
+
+def _said(f: Finding) -> Finding:
+    """The confidence as people should take it: how often such findings are right."""
+    return f if f.severity == "info" else replace(f, confidence=calibrated(f.confidence))
 
 
 # -- verdict ----------------------------------------------------------------------------------------------------------
