@@ -237,6 +237,16 @@ def clocks(server, **request):
     return {s.metric for s in facts.samples}, [g.why for g in facts.gaps]
 
 
+def test_a_cold_prompt_tells_how_fast_the_server_reads_and_the_same_again_does_not():
+    asked = {"status": "ok", "start_ms": 0, "input_tokens": 20000, "output_tokens": 8, "chunks": 8}
+    one = Round(workload="cold", version=1, concurrency=1, max_tokens=96, wall_ms=9000.0,
+                requests=[Request(prompt="cold-1", ttft_ms=5000.0, **asked),
+                          Request(prompt="cold-1-again", ttft_ms=250.0, **asked)])  # fmt: skip
+    facts = rounds(rounds=[one])
+    assert [(s.prompt, s.value) for s in facts.samples if s.metric == "prefill_tok_s"] == [("cold-1", 4000.0)]
+    assert [s.value for s in facts.samples if s.metric == "ttft_ms"] == [5000.0, 250.0]
+
+
 AGREED = {"drafts": 30, "accept_length": 3.0, "per_position": [0.9, 0.7, 0.4], "output_tokens": 91, "ttft_ms": 95.0,
           "e2e_ms": 990.0}  # fmt: skip
 
@@ -244,6 +254,12 @@ AGREED = {"drafts": 30, "accept_length": 3.0, "per_position": [0.9, 0.7, 0.4], "
 def test_clocks_that_agree_raise_no_doubt():
     metrics, gaps = clocks(AGREED)
     assert gaps == [] and {"step_time_ms", "accept_length", "tokens_per_chunk"} <= metrics
+
+
+def test_the_last_step_of_an_answer_may_be_cut():
+    short = {"output_tokens": 12, "chunks": 4}
+    _, gaps = clocks(AGREED | {"accept_length": 4.9, "per_position": [0.8] * 7, "output_tokens": 12}, **short)
+    assert gaps == []
 
 
 @pytest.mark.parametrize(

@@ -99,11 +99,11 @@ def test_prompts_that_the_prefix_cache_had_all_the_same_are_told_of():
     assert file.notes == ["80% of the prompts came from the prefix cache: first tokens came sooner than they would"] * 2
 
 
-def test_the_thorough_preset_runs_the_ceiling_and_the_floor_of_acceptance_too():
+def test_the_thorough_preset_runs_other_kinds_of_work_too():
     file, seconds = loaded(Server(step_s=0.01), "thorough")
     assert [(r.workload, r.concurrency, len(r.requests)) for r in file.rounds] == [
         ("battery", 1, 32), ("battery", 2, 32), ("battery", 3, 32), ("battery", 4, 32), ("copy", 1, 4),
-        ("random-words", 1, 4), ("battery", 1, 64),
+        ("random-words", 1, 4), ("edit", 1, 2), ("chat", 1, 3), ("cold", 1, 2), ("long", 1, 3), ("battery", 1, 64),
     ]  # fmt: skip
     assert not file.partial and seconds < 420
 
@@ -250,3 +250,28 @@ def test_whoever_watches_sees_what_is_accepted_and_what_is_undecided():
     loaded(Server(), on_progress=seen.append, was=tuned(140.0))
     assert seen[0].accept is seen[0].decision is None
     assert seen[-1].accept == pytest.approx(2, rel=0.05) and seen[-1].decision.prompts == 8
+
+
+def test_prompts_that_share_a_beginning_have_one_first_line_and_all_others_their_own():
+    server = Server(step_s=0.01)
+    loaded(server, "thorough")
+    cold = [b["messages"][0]["content"] for _, b in server.asked if b["max_tokens"] == 8]
+    assert len(cold) == 2 and cold[0] == cold[1]
+    chats = [
+        b["messages"] for _, b in server.asked if b["messages"][0]["content"].splitlines()[1].startswith("I keep bees")
+    ]
+    assert [len(m) for m in chats] == [1, 3, 5] and len({m[0]["content"] for m in chats}) == 1
+    assert chats[2][:3] == chats[1] and [m["role"] for m in chats[1]] == ["user", "assistant", "user"]
+    heads = [b["messages"][0]["content"].splitlines()[0] for _, b in server.asked]
+    assert len(heads) - len(set(heads)) == 3
+
+
+def test_prompts_that_are_too_long_for_a_server_are_left_out():
+    small = (200, b'{"data": [{"id": "m", "max_model_len": 16384}]}')
+    file, _ = loaded(Server(step_s=0.01, models=small), "thorough")
+    left = {r.workload: [q.prompt for q in r.requests] for r in file.rounds if r.workload in ("cold", "long")}
+    assert left == {"long": ["long-1k", "long-8k"]}
+    assert file.notes == [
+        "left out, for the server takes 16384 tokens at most: cold-1, cold-1-again",
+        "left out, for the server takes 16384 tokens at most: long-32k",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import httpx
 
@@ -41,7 +42,15 @@ async def page(client: httpx.AsyncClient, path: str) -> tuple[int, bytes]:
         raise httpx.ReadTimeout(f"no answer to {path} within {ANSWER_S:.0f} s") from e
 
 
-async def model(client: httpx.AsyncClient) -> str:
+@dataclass(frozen=True)
+class Served:
+    """What answers: the model's name, and how many tokens prompt and answer may have together."""
+
+    model: str
+    context: int | None
+
+
+async def model(client: httpx.AsyncClient) -> Served:
     """The model that is served."""
     url = str(client.base_url).rstrip("/")
     try:
@@ -52,8 +61,10 @@ async def model(client: httpx.AsyncClient) -> str:
         hint = "; give the key with --api-key-env or --api-key-file" if status in (401, 403) else ""
         raise NotNow(f"{url}/v1/models answers {status}{hint}")
     try:
-        return str(json.loads(body)["data"][0]["id"])
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as e:
+        first = json.loads(body)["data"][0]
+        context = first.get("max_model_len")
+        return Served(str(first["id"]), context if isinstance(context, int) else None)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as e:
         raise NotNow(f"{url}/v1/models names no model: is this a vLLM or SGLang server?") from e
 
 

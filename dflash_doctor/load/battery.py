@@ -21,6 +21,14 @@ class Prompt:
     id: str
     kind: str
     text: str
+    before: tuple[tuple[str, str], ...] = ()  # earlier turns: role and text
+    tokens: int | None = None  # of the answer, where the preset does not say
+    shares: str = ""  # prompts with the same word here begin alike: the later ones are in the prefix cache
+
+    @property
+    def longest(self) -> int:
+        """More tokens than the whole of it has, in any language that it is written in here."""
+        return (len(self.text) + sum(len(text) for _, text in self.before)) // 3
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,8 @@ def workload(name: str) -> Workload:
     prompts = []
     for p in document["prompts"]:
         text = p["text"].replace("{made}", texts.made(p["made"])) if "made" in p else p["text"]
-        prompts.append(Prompt(p["id"], p["kind"], text))
+        before = tuple((role, said) for role, said in p.get("before", ()))
+        prompts.append(Prompt(p["id"], p["kind"], text, before, p.get("tokens"), p.get("shares", "")))
     return Workload(name, int(document["version"]), tuple(prompts))
 
 

@@ -35,25 +35,28 @@ class Ask:
     max_tokens: int
     model: str
     api: str = CHAT
+    before: tuple[tuple[str, str], ...] = ()  # earlier turns: role and text
     ignore_eos: bool = True  # answers of equal length; both engines know it
 
     def body(self) -> dict[str, Any]:
         """The JSON body of the request."""
+        whole = "\n\n".join((*(text for _, text in self.before), self.text))
         if self.api == GENERATE:
             params: dict[str, Any] = {"temperature": 0, "max_new_tokens": self.max_tokens}
             if self.ignore_eos:
                 params["ignore_eos"] = True
-            return {"text": self.text, "sampling_params": params, "stream": True}
+            return {"text": whole, "sampling_params": params, "stream": True}
         body: dict[str, Any] = {
             "model": self.model, "max_tokens": self.max_tokens, "temperature": 0, "stream": True,
         }  # fmt: skip
-        chat = {"messages": [{"role": "user", "content": self.text}]}
+        turns = (*self.before, ("user", self.text))
+        chat = {"messages": [{"role": role, "content": text} for role, text in turns]}
         if self.api == MESSAGES:
             return body | chat
         body["stream_options"] = {"include_usage": True}
         if self.ignore_eos:
             body["ignore_eos"] = True
-        return body | (chat if self.api == CHAT else {"prompt": self.text})
+        return body | (chat if self.api == CHAT else {"prompt": whole})
 
 
 async def send(client: httpx.AsyncClient, ask: Ask) -> Heard:

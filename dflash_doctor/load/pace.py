@@ -13,6 +13,7 @@ from dflash_doctor.load.battery import Preset, Turn
 # 222.8 -> 413.0 tok/s are better; a server that gives less finds its time up and the round is partial
 GAIN = 0.6
 SPARE = 0.9  # of the time is planned: the medians of short requests are no promise
+READ_S = 10_000  # tokens of a long prompt a second, which short requests do not show; a slower server is cut off
 LATEST = 3  # requests of the warm-up that are believed: the first ones compile and capture
 
 
@@ -30,8 +31,9 @@ class Pace:
 
     def turn_s(self, turn: Turn, tokens: int) -> float:
         """How long a round takes in which every answer has so many tokens."""
-        in_a_row = -(-len(turn.workload.prompts) // turn.concurrency)
-        return in_a_row * self.request_s(tokens, turn.concurrency)
+        prompts = turn.workload.prompts
+        each = sum(self.request_s(p.tokens or tokens, turn.concurrency) + p.longest / READ_S for p in prompts)
+        return -(-len(prompts) // turn.concurrency) * each / len(prompts)
 
 
 def of(done: Sequence[Request]) -> Pace:

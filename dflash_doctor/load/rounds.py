@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import httpx
@@ -127,10 +127,13 @@ class _Load:
         self.deadline = self.began + chosen.seconds
         self.notes: list[str] = []
         self.partial = self.counted = False
+        self.context: int | None = None  # tokens of prompt and answer together
 
     async def run(self, allowed: int | None, apis: tuple[str, ...]) -> LoadFile:
         started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        ask = Ask("", "", 0, await asking.model(self.client), apis[0])
+        served = await asking.model(self.client)
+        self.context = served.context
+        ask = Ask("", "", 0, served.model, apis[0])
         seen = await asking.scrape(self.client)
         self.counted = bool(seen)  # a server that gives no counters is not asked again and again
         self._note(asking.busy(seen, allowed))
@@ -147,7 +150,7 @@ class _Load:
 
     async def _rounds(self, warm: Warm) -> list[Round]:
         tokens = pace.tokens_that_fit(self.preset, warm.pace, self.deadline - self.clock())
-        turns = self.preset.turns()
+        turns = self._fitting(tokens)
         planned = [warm.pace.turn_s(turn, tokens) for turn in turns]
         rounds: list[Round] = []
         for i, turn in enumerate(turns):
@@ -167,6 +170,19 @@ class _Load:
                 break
             rounds.append(await self._round(warm.sender, turn, tokens, expected, end))
         return rounds
+
+    def _fitting(self, tokens: int) -> list[Turn]:
+        """The rounds without the prompts that are too long for this server."""
+        turns: list[Turn] = []
+        for turn in self.preset.turns():
+            prompts = turn.workload.prompts
+            fit = tuple(p for p in prompts if self.context is None or p.longest + tokens <= self.context)
+            if fit != prompts:
+                names = ", ".join(p.id for p in prompts if p not in fit)
+                self._note(f"left out, for the server takes {self.context} tokens at most: {names}")
+            if fit:
+                turns.append(replace(turn, workload=replace(turn.workload, prompts=fit)))
+        return turns
 
     async def _round(self, sender: Sender, turn: Turn, tokens: int, expected: float, end: float) -> Round:
         prompts, concurrency = turn.workload.prompts, turn.concurrency
@@ -209,23 +225,25 @@ class _Load:
             well = sum(r.status == "ok" for r in done)
             why = WORD if self.stop.asked else "the time was up"
             self._cut(f"{why} after {well} of {wanted} prompts, {turn}")
-        self._note(_short(done, tokens, turn))
+        own = {p.id: p.tokens or tokens for p in prompts}
+        self._note(_short([r for r in done if r.output_tokens and r.output_tokens < own[r.prompt]], turn))
         return Round(
             workload=turn.workload.name, version=turn.workload.version, concurrency=concurrency, max_tokens=tokens,
-            wall_ms=1000 * wall, requests=done, server=self._counted(before, after, looks, concurrency),
+            wall_ms=1000 * wall, requests=done, server=self._counted(before, after, looks, turn),
             again=bool(turn.again), t_begin=begin_wall, t_end=end_wall,
         )  # fmt: skip
 
     async def _look(self) -> counters.Scrape:
         return await asking.scrape(self.client) if self.counted else {}
 
-    def _counted(self, before: counters.Scrape, after: counters.Scrape, looks: Looks, ours: int) -> Server | None:
+    def _counted(self, before: counters.Scrape, after: counters.Scrape, looks: Looks, turn: Turn) -> Server | None:
         if not after:
             return None
+        ours, cold = turn.concurrency, not any(p.shares for p in turn.workload.prompts)
         found = counters.server(before, after, looks.seen, looks.foreign(ours))
         if foreign := found.foreign_running_max:
             self._note(f"up to {foreign:.0f} requests of others ran beside {ours} of ours: numbers are of both")
-        elif (share := counters.cached(found)) > CACHED:
+        elif cold and (share := counters.cached(found)) > CACHED:
             self._note(
                 f"{share:.0%} of the prompts came from the prefix cache: first tokens came sooner than they would"
             )
@@ -253,11 +271,10 @@ def _drift(rounds: list[Round]) -> Drift | None:
     return drift(first, [q for r in rounds if r.again for q in r.requests])
 
 
-def _short(done: list[Request], tokens: int, turn: Turn) -> str | None:
-    ended = [r for r in done if r.status == "ok" and (r.output_tokens or 0) < tokens]
+def _short(ended: list[Request], turn: Turn) -> str | None:
     if not ended:
         return None
-    return f"{len(ended)} of {len(done)} answers ended before their {tokens} tokens, {turn}: lengths are not equal"
+    return f"{len(ended)} answer{'s' * (len(ended) > 1)} ended before their time, {turn}: lengths are not equal"
 
 
 def _client(me: Self) -> Client:

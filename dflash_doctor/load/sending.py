@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import httpx
 
@@ -21,13 +21,22 @@ class Sender:
     client: httpx.AsyncClient
     ask: Ask
     stop: Stop
+    lines: dict[str, str] = field(default_factory=dict)  # first lines of prompts that share theirs
 
     async def one(self, prompt: Prompt, tokens: int, end: float) -> Heard:
         """Send a prompt; what has not ended by `end`, or by Ctrl-C, is cancelled."""
         clock = asyncio.get_running_loop().time
-        # no prefix cache answers for the server
-        text = f"(note {secrets.token_hex(4)})\n{prompt.text}"
-        ask = replace(self.ask, prompt=prompt.id, text=text, max_tokens=tokens)
+        # no prefix cache answers for the server, but where that is what is looked at
+        line = f"(note {secrets.token_hex(4)})\n"
+        if prompt.shares:
+            line = self.lines.setdefault(prompt.shares, line)
+        text, before = prompt.text, prompt.before
+        if before:
+            (role, first), *later = before
+            before = ((role, line + first), *later)
+        else:
+            text = line + text
+        ask = replace(self.ask, prompt=prompt.id, text=text, before=before, max_tokens=prompt.tokens or tokens)
         sent = clock()
         request = asyncio.ensure_future(send(self.client, ask))
         # leaving the stream closes the connection, which ends the request on the server

@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 
 def made(how: Mapping[str, int]) -> str:
-    """The text that a prompt asks for: {log: seed, sentences: n} or {words: seed, many: n}."""
+    """What a prompt asks for: {log: seed, sentences: n}, {words: seed, many: n} or {code: seed, functions: n}."""
+    if "code" in how:
+        return code(how["code"], how["functions"])
     return words(how["words"], how["many"]) if "words" in how else log(how["log"], how["sentences"])
 
 
@@ -39,6 +41,16 @@ def words(seed: int, many: int) -> str:
     parts = {w.lower() for kind in _grammar()["words"].values() for text in map(str, kind) for w in text.split()}
     left = sorted(w for w in parts if w.isalpha() and len(w) > 1)
     return " ".join(left.pop(_below(len(left), rng)) for _ in range(many))
+
+
+def code(seed: int, functions: int) -> str:
+    """So many functions and classes of a Python file that does nothing in particular."""
+    rng, grammar = Random(seed), _grammar()["code"]
+    parts = []
+    for n in range(1, functions + 1):
+        drawn = {kind: _one_of(choices, rng) for kind, choices in grammar["words"].items()}
+        parts.append(_one_of(grammar["functions"], rng).format(n=n, Noun=drawn["noun"].title(), **drawn))
+    return "\n\n".join(parts)
 
 
 def _one_of(choices: Sequence[T], rng: Random) -> T:

@@ -14,7 +14,7 @@ from dflash_doctor.formats.load import Request, Round, Server
 # as long as no more gaps are none, the median of the others is off by less than an eighth of their spread
 BUNCHED = 0.1
 TOKENS = 0.02  # usage against counters: a request of ours that was cut counts in one of them only
-STEPS = 0.1  # tokens per chunk against tokens per step: the last step of an answer is cut at its length
+STEPS = 0.1  # chunks against steps of the engine
 OUTSIDE_MS, OUTSIDE = 30.0, 0.1  # of an answer's time that may pass outside the engine
 
 
@@ -69,11 +69,12 @@ def _counted(well: list[Request], s: Server) -> Iterator[Doubt]:
             f"the answers say {told} tokens (usage), the server's counters {s.output_tokens:.0f}: "
             "another server answers to /metrics, or others used this one",
         )
-    steps = sum(q.chunks - 1 for q in well)
+    steps, made = sum(q.chunks - 1 for q in well), told - len(well)
     if s.accept_length is None or steps <= 0:
         return
-    each = sum((q.output_tokens or 0) - 1 for q in well) / steps
-    if abs(each / s.accept_length - 1) > STEPS:
+    each, least = made / steps, made / s.accept_length
+    # the last step of an answer is cut at its length: one step more than that for each
+    if not (1 - STEPS) * least <= steps <= (1 + STEPS) * (least + len(well)):
         yield Doubt(
             "chunks",
             f"a chunk carries {each:.2f} tokens and a step of the engine gives {s.accept_length:.2f}: "

@@ -18,6 +18,7 @@ from dflash_doctor.model import Evidence, Facts, Gap, Sample, Unreadable
 from dflash_doctor.parsers.load_doubts import bunched, doubts
 
 SCHEMA = "dflash-doctor/load/"
+COLD, AGAIN = "cold", "-again"  # the workload of one long prompt, and the end of its name the second time
 
 
 def read(doc: Mapping[str, Any], source: str) -> Facts | None:
@@ -64,6 +65,7 @@ def _round(load: LoadFile, n: int, r: Round, source: str) -> Iterator[Sample]:
 def _request(q: Request, n: int, r: Round, asked: Mapping[str, Any], source: str) -> Iterator[Sample]:
     values = {
         "output_tok_s": 1000 / q.tpot_ms if q.tpot_ms else None,
+        "prefill_tok_s": _prefill(q) if r.workload == COLD else None,
         "tpot_ms": q.tpot_ms,
         "ttft_ms": q.ttft_ms,
         "e2e_ms": q.e2e_ms,
@@ -79,6 +81,13 @@ def _request(q: Request, n: int, r: Round, asked: Mapping[str, Any], source: str
             metric, value, workload=r.workload, concurrency=float(r.concurrency), prompt=q.prompt, round=n,
             conditions=asked, evidence=where,
         )  # fmt: skip
+
+
+def _prefill(q: Request) -> float | None:
+    """How fast a long prompt was read that no cache had; the same again was read before."""
+    if q.prompt.endswith(AGAIN) or not q.ttft_ms or not q.input_tokens:
+        return None
+    return 1000 * q.input_tokens / q.ttft_ms
 
 
 def _whole(n: int, r: Round, asked: Mapping[str, Any], source: str) -> Iterator[Sample]:

@@ -168,7 +168,8 @@ def main():
     p.add_argument("--rate", type=float, default=200.0, help="tokens a second of each stream")
     p.add_argument("--sizes", default="200,600", help="tokens of each answer: a small and a large one")
     p.add_argument("--repeats", type=int, default=3)
-    p.add_argument("--vllm", default=os.environ.get("DFLASH_DOCTOR_VLLM", ""), help="the program vllm")
+    found = Path(os.environ.get("DFLASH_DOCTOR_VLLM", "/nowhere"), "bin", "vllm")
+    p.add_argument("--vllm", default=str(found) if found.exists() else "", help="the program vllm")
     p.add_argument("--guidellm", default="", help="the program guidellm")
     p.add_argument("--tokenizer", default="", help="folder of a tokenizer, for the peers")
     for hidden, kind in (("--as", str), ("--url", str), ("--size", int)):
