@@ -184,7 +184,8 @@ def test_the_cap_ends_what_runs_on_the_server_too(measured):
 def interrupted(server, answers):
     """What a load says that gets Ctrl-C in the answer after so many."""
     program = (
-        "import sys; from dflash_doctor import load; f = load.run(sys.argv[1], preset_name='quick')\n"
+        "import sys; from dflash_doctor.load import rounds; from dflash_doctor.load.battery import Preset\n"
+        f"rounds.preset = lambda _: Preset('short', 20.0, 8, (1,), {WARM}, 16, (256,)); f = rounds.run(sys.argv[1])\n"
         "print(f.partial, [r.status for r in f.rounds[0].requests], f.notes)"
     )
     child = subprocess.Popen([sys.executable, "-c", program, server.url], stdout=-1, stderr=subprocess.STDOUT)
@@ -209,7 +210,7 @@ def test_ctrl_c_before_anything_was_measured_is_just_that():
 
 def test_ctrl_c_ends_the_requests_on_the_server_and_keeps_what_was_measured():
     with Clockwork(ttft_s=0.02, step_s=0.005) as server:
-        said = interrupted(server, 8 + 2)
+        said = interrupted(server, WARM + 2)
     assert said.startswith("True ['ok', 'ok', 'cancelled']")
     assert "stopped by Ctrl-C after 2 of 8 prompts, 1 at once" in said
 
