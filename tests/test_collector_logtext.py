@@ -2,8 +2,9 @@
 
 import calendar
 import io
+import random
 
-from guests import logtext
+from guests import hide, logtext, wire
 
 from dflash_doctor.collect import program
 
@@ -147,3 +148,14 @@ def test_a_huge_log_whose_start_is_lost_says_so():
 def test_odd_logs_are_no_trouble():
     for data in (b"", b"\n", b"\x00\xff" * 1000, b"\r" * 5000, b"non-default args: " * 1000, "é\n".encode("utf-16")):
         excerpt(data, head=100, tail=100)
+
+
+def test_of_a_log_of_any_size_two_mebibytes_travel_at_most():
+    # random letters, which compress least, in words too short to look like secrets
+    letters = bytes(random.Random(4).choices(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ     ", k=9 << 20))
+    lines = (b"(EngineCore pid=7) WARNING " + letters[at : at + 90] + b"\n" for at in range(0, len(letters), 90))
+    text, note = excerpt(BOOT.format(1).encode() + b"".join(lines))
+    sent = io.BytesIO()
+    wire.Wire(sent, hide.Hider(), lambda: None).file("server.log", text)
+    assert "were read" in note
+    assert 900_000 < len(sent.getvalue()) < 2 << 20
