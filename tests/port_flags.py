@@ -63,10 +63,10 @@ def main() -> int:
     """The script."""
     args = _arguments()
     if args.words:
-        print(yaml.safe_dump(_accepted(args.words, list(_wheels(args.releases, args.cache))), sort_keys=False))
+        print(yaml.safe_dump(_accepted(args.words, list(wheels(args.releases, args.cache))), sort_keys=False))
         return 0
     failed = False
-    for wheel in _wheels(args.releases, args.cache):
+    for wheel in wheels(args.releases, args.cache):
         sources = read(wheel)
         spellings, defaults, words = check(sources)
         claims = spellings.confirmed + defaults.confirmed + words.confirmed
@@ -84,16 +84,23 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("releases", nargs="*", default=RELEASES, metavar="NAME==VERSION")
+    return arguments(__doc__ or "", RELEASES, words=True)
+
+
+def arguments(page: str, releases: Iterable[str], *, words: bool = False) -> argparse.Namespace:
+    """What such a script is asked for."""
+    parser = argparse.ArgumentParser(description=page.split("\n", 1)[0])
+    parser.add_argument("releases", nargs="*", default=tuple(releases), metavar="NAME==VERSION")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     parser.add_argument("--cache", type=Path, default=Path(cache) / "dflash-doctor" / "wheels")
-    parser.add_argument("--words", nargs="+", metavar="KEY", help="print the words of these settings instead")
+    if words:
+        parser.add_argument("--words", nargs="+", metavar="KEY", help="print the words of these settings instead")
     parser.add_argument("-v", "--verbose", action="store_true")
     return parser.parse_args()
 
 
-def _wheels(releases: Iterable[str], cache: Path) -> Iterator[Path]:
+def wheels(releases: Iterable[str], cache: Path) -> Iterator[Path]:
+    """The wheels of these releases, downloaded where they are not yet there."""
     cache.mkdir(parents=True, exist_ok=True)
     for release in releases:
         name, _, version = release.partition("==")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dflash_doctor.model import Setting
-from tests.rules.build import found, signal, snapshot, steps
+from tests.rules.build import found, signal, snapshot, speed, steps
 
 
 def limited(limit, *rows):
@@ -48,3 +48,9 @@ def test_a_queue_beside_free_memory_where_never_one_more_runs_is_a_limit_whateve
     finding = found("sched.batch_limits", now, was)
     assert "91 wait, 32 run, and the KV cache is 8% full" in finding.summary and finding.confidence > 0.8
     assert found("sched.batch_limits", replace(now, signals=()), replace(now, signals=())) is None
+
+
+def test_a_queue_that_grew_because_each_request_got_slower_is_no_limit():
+    now = snapshot(settings={"sched.max_seqs": 256}, intervals=queue(32, 20), samples=[speed(40.0, metric="tpot_ms")])
+    was = snapshot(settings={"sched.max_seqs": 256}, intervals=queue(32, 0), samples=[speed(20.0, metric="tpot_ms")])
+    assert found("sched.batch_limits", now, was).confidence < 0.5

@@ -27,9 +27,11 @@ from statistics import median
 
 from dflash_doctor.model import SPEED, Comparison, Drift, Evidence, Finding, Interval, Signal
 from dflash_doctor.physics import PREFILL, QUEUE
+from dflash_doctor.rules.drafting import fell
 from dflash_doctor.rules.seen import new, proof, proofs, put_back
 
 MANY_TIMES = 4  # as many in the queue as before: more than a busy minute
+PACE = ("tpot_ms", "itl_ms", "step_time_ms", "decode_tok_s")  # of one request
 STANDS = 3  # intervals with one number of running requests
 ROOM = 0.7  # KV use below which waiting requests do not wait for memory
 KEYS = (
@@ -51,6 +53,8 @@ def check(c: Comparison) -> Finding | None:
         return None
     if queued and not queued_before:
         confidence = 0.9 if seqs else 0.85 if said else 0.75
+        if not lowered and not said and ((c.delta(*PACE) and c.delta(*PACE)[0].verdict == "worse") or fell(c)):
+            confidence = 0.4  # each request got slower, so a queue would grow by itself
     else:
         confidence = 0.85 if seqs and _below_the_load(c) else 0.35
     return _finding(c, lowered, queued, said, confidence)
