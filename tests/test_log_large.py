@@ -147,5 +147,5 @@ def test_without_hyperscan_the_same_lines_are_found():
     block = b"".join(made("sglang", 200_000, seed=2)).replace(b"gen", b"WARNING: error: ")
     block = block[: block.rindex(b"\n") + 1]
     fast, slow = finder.Finder(texts), finder.Finder(texts)
-    slow._matches = finder._by_re(texts)
+    slow._matches = finder._one_by_one(texts)
     assert slow.find(block).lines.tolist() == fast.find(block).lines.tolist() != []

@@ -17,7 +17,10 @@ MASKS = (
     # model.layers.0.self_attn.q_proj.weight, lm_head.weight: which of the parameters does not matter
     (re.compile(r"\b[A-Za-z_]{2}\w*(?:\.\w+)*\.(?:\d+(?:\.\w+)+|weight|bias|\w*weight_\w+|\w*scale)\b"), "<param>"),
     # cmpl-9796225a7a768711-0-a7d9148d, 6f2c1b0a: a word of hex digits and dashes with a digit in it
-    (re.compile(r"\b(?:cmpl|chatcmpl|embd|req|rid)-[\w-]+"), "<id>"),
+    (
+        re.compile(r"\b(?:cmpl|chatcmpl|embd|req|rid)-[\w-]+|\b(?:resp|msg|call|batch)_(?=[a-z]*\d)[0-9a-z]{8,}\b"),
+        "<id>",
+    ),
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,}\b"), "<id>"),
     # tp0, rank3, gpu1: who said it, not what; but FP8, Qwen3 and V2 are words
     (re.compile(r"\b(?P<who>rank|gpu|node|worker|device|tp|dp|pp|ep|engine)_?\d+\b", re.I), r"\g<who>#"),
