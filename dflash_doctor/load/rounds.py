@@ -16,7 +16,7 @@ import httpx
 
 from dflash_doctor import __version__
 from dflash_doctor.formats.load import Client, Decision, Drift, LoadFile, Request, Round, Server
-from dflash_doctor.load import asking, counters, pace
+from dflash_doctor.load import asking, counters, opening, pace
 from dflash_doctor.load.battery import BATTERY, Preset, Turn, preset, workload
 from dflash_doctor.load.client import APIS, Ask
 from dflash_doctor.load.ctrl_c import WORD, Stop, until_stopped
@@ -24,13 +24,11 @@ from dflash_doctor.load.deciding import Against
 from dflash_doctor.load.drift import drift
 from dflash_doctor.load.evidence import Evidence
 from dflash_doctor.load.heard import Heard, understood
+from dflash_doctor.load.opening import opened
 from dflash_doctor.load.sending import Sender
 from dflash_doctor.load.warmup import Warm, warm_up
 from dflash_doctor.load.watching import Looks, Self, keeping_up, looking
-from dflash_doctor.load.wire import Transport
-from dflash_doctor.model import Refused
 
-CONNECT_S = 5.0
 CACHED = 0.5  # of short prompts: what a chat template puts before our own first line is less
 LONGER = 1.25  # than planned a round may take when others follow it
 
@@ -70,9 +68,7 @@ def run(
     Ctrl-C ends the requests, on the server too, and keeps what was measured; with nothing measured it is what it is.
     """
     chosen, allowed = preset(preset_name), None if busy_ok else max_running
-    if api is not None and api not in APIS:
-        raise Refused(f"--api {api} is not known; it is one of {', '.join(APIS)}")
-    apis = APIS if api is None else (api,)
+    apis = opening.apis(api)
     return until_stopped(
         lambda stop: measure(
             url, chosen, api_key=api_key, allowed=allowed, apis=apis, was=was, on_progress=on_progress, stop=stop
@@ -94,24 +90,9 @@ async def measure(
 ) -> LoadFile:
     """The same inside a running loop, whose clock is the one that measures; so many requests of others are `allowed`
     to be there (None: any number)."""
-    headers = {"Authorization": f"Bearer {_sendable(api_key)}"} if api_key else {}
-    timeout = httpx.Timeout(chosen.seconds + CONNECT_S, connect=CONNECT_S)
-    try:
-        client = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=timeout, trust_env=False, transport=transport or Transport()
-        )
-    except httpx.InvalidURL as e:
-        raise Refused(f"{url} is no address: {e}") from e
-    async with client:
+    async with opened(url, chosen.seconds, api_key, transport) as client:
         load = _Load(client, chosen, on_progress or (lambda _: None), stop or Stop(), was)
         return await load.run(allowed, apis)
-
-
-def _sendable(key: str) -> str:
-    # the HTTP library would quote the key in its complaint
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise Refused("the API key has characters that cannot be sent in a header")
-    return key
 
 
 class _Load:
