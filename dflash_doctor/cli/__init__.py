@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from dflash_doctor import __version__
-from dflash_doctor.cli import baseline, checking, collecting, demonstrating, diagnosing, explaining, porting
+from dflash_doctor.cli import baseline, checking, collecting, comparing, demonstrating, diagnosing, explaining, porting
 from dflash_doctor.cli.pages import Page
 from dflash_doctor.cli.streams import nowhere, say
 from dflash_doctor.model import Refused, Unreadable
@@ -66,6 +66,7 @@ def _root(
 app.command(cls=Page)(diagnosing.diagnose)
 app.command(cls=Page)(checking.check)
 app.command(cls=Page)(collecting.collect)
+app.command(cls=Page)(comparing.ab)
 app.command(cls=Page)(porting.port)
 app.command(cls=Page)(explaining.explain)
 app.command(cls=Page)(demonstrating.demo)
