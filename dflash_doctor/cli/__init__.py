@@ -13,7 +13,17 @@ import typer
 from typer.core import TyperGroup
 
 from dflash_doctor import __version__
-from dflash_doctor.cli import baseline, checking, collecting, comparing, demonstrating, diagnosing, explaining, porting
+from dflash_doctor.cli import (
+    baseline,
+    checking,
+    collecting,
+    comparing,
+    demonstrating,
+    diagnosing,
+    explaining,
+    loading,
+    porting,
+)
 from dflash_doctor.cli.pages import Page
 from dflash_doctor.cli.streams import nowhere, say
 from dflash_doctor.model import Refused, Unreadable
@@ -71,6 +81,7 @@ app.command(cls=Page)(porting.port)
 app.command(cls=Page)(explaining.explain)
 app.command(cls=Page)(demonstrating.demo)
 app.add_typer(baseline.app, name="baseline")
+app.add_typer(loading.app, name="load")
 
 
 def main() -> None:
