@@ -259,15 +259,15 @@ class Raw(str):
         return str(self)
 
 
-class _Loader(yaml.SafeLoader):
-    pass
+class Loader(yaml.SafeLoader):
+    """YAML with `!raw`."""
 
 
 def _raw(loader: yaml.SafeLoader, node: yaml.Node) -> Raw:
     return Raw(node.value)
 
 
-_Loader.add_constructor("!raw", _raw)
+Loader.add_constructor("!raw", _raw)
 
 
 def names() -> list[str]:
@@ -328,7 +328,7 @@ def _merged(path: Path, seen: tuple[Path, ...]) -> dict[Any, Any]:
     if path in seen:
         raise Refused(f"scenario {path} extends itself, through {' and '.join(p.name for p in seen)}")
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # a SafeLoader with !raw added
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # a SafeLoader with !raw added
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
         raise Refused(f"scenario {path} cannot be read: {e}") from e
     if not isinstance(content, dict):
