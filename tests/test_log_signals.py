@@ -106,6 +106,7 @@ def test_no_form_is_slow_on_any_line():
         ("took 3.41 s, 12 of 35", "took 10 s, 9 of 35"),
         ("cannot open /a/b.json", "cannot open ~/c.json"),
         ("request cmpl-9796225a7a768711-0 failed", "request cmpl-1 failed"),
+        ("response resp_9796225a7a768711b failed", "response resp_a796225d7a768711c failed"),
         ("sizes [1, 2, 4]", "sizes [8, 16]"),
         ("at 0x7f854f74b548", "at 0x7f03f1f3f508"),
         ("weight layers.0.mlp.down_proj.weight", "weight lm_head.weight"),

@@ -17,7 +17,7 @@ EARLIER = 1_024  # … of the starts before it
 RUN = 64  # figures that follow each other: two lines make a window, windows are judged by their neighbours
 LONGEST = 400_000  # bytes of a line; SGLang's arguments have 25 thousand
 CUT = 4_000  # bytes of a figure, and of lines once a start has filled its ROOM
-ROOM = 16 << 20
+ROOM = 4 << 20
 # runs are left out by golden-ratio steps: evenly over the time, and in step with no day or night
 GOLDEN, WHOLE = 2_654_435_769, 1 << 32
 # numbers and the letters of hexadecimal ids: what is left tells one text from another
@@ -42,11 +42,12 @@ class Start:
         self._rows: dict[int, Row] = {}  # by offset
         self._seen: dict[bytes, int] = {}
         self._again: dict[bytes, Row] = {}  # the last line of each text that was no longer held
-        self._bytes = 0
+        self.bytes = 0
 
     def see(self, row: Row, known: bool) -> bool:
         """Whether this line is new enough to be held; `known`: it holds a text of a known line."""
-        key = (b"+" if known else b"-") + row.text[: 2 * KEY].translate(None, VARYING)[:KEY]
+        offset, number, text, _ = row
+        key = (b"+" if known else b"-") + text[: 2 * KEY].translate(None, VARYING)[:KEY]
         times = self._seen.get(key, 0) + 1
         if times == 1 and len(self._seen) >= (2 * KEYS if known else KEYS):
             self.not_read += 1
@@ -54,15 +55,15 @@ class Start:
         self._seen[key] = times
         if times > (SAME if len(self._rows) < ENOUGH else 1):
             again = self._again.get(key)
-            self._again[key] = row._replace(text=row.text[:CUT], times=1 if again is None else again.times + 1)
+            self._again[key] = Row(offset, number, text[:CUT], 1 if again is None else again.times + 1)
             return False
         self.keep(row)
         return True
 
     def keep(self, row: Row) -> None:
         """Holds a line whatever it says."""
-        row = row._replace(text=row.text[: LONGEST if self._bytes < ROOM else CUT])
-        self._bytes += len(row.text)
+        row = row._replace(text=row.text[: LONGEST if self.bytes < ROOM else CUT])
+        self.bytes += len(row.text)
         self._rows[row.offset] = row
 
     def rows(self) -> list[Row]:

@@ -29,6 +29,7 @@ BLOCK = 1 << 20  # bytes searched at once: they stay in the processor's cache
 LONGEST_LINE = 4 << 20  # bytes; of a longer one the beginning is read
 MOST_STARTS = 48  # a server that crashes and is started again all night; each start is parsed on its own
 MOST_ROWS = 40_000  # of all starts together: reading them takes two seconds
+MOST_BYTES = 24 << 20
 LONG = 8 << 10  # bytes; transports cut lines at 16 KiB, and the rest follows on lines of its own
 TOGETHER = 80  # lines of a traceback, a table, a line in parts
 POST = b'"POST '
@@ -87,17 +88,19 @@ class Reader:
         found = self._texts.finder.find(block)
         figure = (found.texts >= self._texts.begins) & (found.texts < self._texts.figures)
         taken = following = 0
-        for at in np.flatnonzero(~figure).tolist():
-            line, text = int(found.lines[at]), int(found.texts[at])
-            self._follow(block, found, following, line)
+        others = np.flatnonzero(~figure)
+        columns = (others, found.lines[others], found.texts[others], found.starts[others], found.ends[others])
+        for at, line, text, start, end in zip(*(column.tolist() for column in columns), strict=True):
+            if self._together > self._lines + following:
+                self._follow(block, found, following, line)
             following = line + 1
             if text < self._texts.begins:
                 self._figures(block, found, figure, slice(taken, at))
                 taken = at
                 self._begin()
-            row = self._row(block, found, line)
-            if self._starts[-1].see(row, known=text < self._texts.known):
-                self._served_until(block, found, row.offset - self._offset)
+            row = Row(self._offset + start, self._lines + line + 1, block[start:end])
+            if self._starts[-1].see(row, text < self._texts.known):
+                self._served_until(block, found, start)
                 if self._texts.figures <= text < self._texts.together or len(row.text) > LONG:
                     self._together = row.number + TOGETHER
         self._figures(block, found, figure, slice(taken, len(found.texts)))
@@ -163,9 +166,13 @@ class Reader:
             return
         self._starts[-1].figures.thin(EARLIER)
         self._starts.append(Start())
-        while len(self._starts) > MOST_STARTS or (len(self._starts) > 2 and sum(map(len, self._starts)) > MOST_ROWS):
+        while len(self._starts) > 2 and self._too_much():
             self._starts.popleft()
             self._left_out += 1
+
+    def _too_much(self) -> bool:
+        rows, held = sum(map(len, self._starts)), sum(start.bytes for start in self._starts)
+        return len(self._starts) > MOST_STARTS or rows > MOST_ROWS or held > MOST_BYTES
 
 
 def _request(block: bytes, start: int, upto: int, found: Found) -> int | None:
