@@ -31,7 +31,7 @@ KEYS = ("model.path", "model.revision", "model.architecture", "model.dtype", "mo
 def check(c: Comparison) -> Finding | None:
     changed = [d for d in c.drift(*KEYS) if d.was is not None and d.now is not None]
     heavier = _heavier(c)
-    behind = heavier is not None and heavier > MORE and same_engine(c) and not c.drift("parallel.*", "mem.*", "spec.*")
+    behind = heavier is not None and heavier > MORE and same_engine(c) and not _loads_more(c)
     if c.was is None or not (changed or behind):
         return None
     strong = [d for d in changed if d.key in ("model.dtype", "model.quantization", "model.architecture")]
@@ -59,6 +59,12 @@ def _back(d: Drift) -> str:
 def _heavier(c: Comparison) -> float | None:
     now, was = _loaded(c.now), _loaded(c.was) if c.was else None
     return now / was if now and was and abs(now / was - 1) > 0.1 else None
+
+
+def _loads_more(c: Comparison) -> bool:
+    """Whether a rank has other reasons to hold more: fewer ranks, a drafter beside the target."""
+    drafters = {str(s.value("spec.draft_model")) for s in (c.now, c.was) if s is not None}
+    return len(drafters) > 1 or bool(c.drift("parallel.*", "mem.*", "spec.*"))
 
 
 def _weighed(c: Comparison) -> tuple[Evidence, ...]:
