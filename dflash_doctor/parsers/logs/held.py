@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +82,7 @@ class Figures:
 
     def __init__(self) -> None:
         self._kept: list[tuple[int, int, Row]] = []  # rank of the run, which text, the line
+        self._end: deque[tuple[int, Row]] = deque(maxlen=RUN)  # the last run, in which a server may have drained
         self._last: dict[int, Row] = {}  # by text
         self._count: dict[int, int] = {}
         self._seen = 0
@@ -97,6 +99,7 @@ class Figures:
             return Row(offset + start, int(numbers[i]), block[start : min(int(ends[i]), start + CUT)])
 
         self._kept += [(int(ranks[i]), int(texts[i]), row(i)) for i in wanted.tolist()]
+        self._end += [(int(texts[i]), row(i)) for i in range(max(0, len(texts) - RUN), len(texts))]
         for text, i in last.items():
             self._last[text] = row(i)
             self._count[text] = self._count.get(text, 0) + counts[text]
@@ -111,9 +114,10 @@ class Figures:
 
     def rows(self) -> list[Row]:
         """The figures held; the last of each text stands for those that are not."""
-        rows = {row.offset: row for _, _, row in self._kept}
+        held = {row.offset: (text, row) for text, row in (*(kept[1:] for kept in self._kept), *self._end)}
+        rows = {offset: row for offset, (_, row) in held.items()}
         left = dict(self._count)
-        for _, text, _ in self._kept:
+        for text, _ in held.values():
             left[text] -= 1
         for text, row in self._last.items():
             if left[text]:
@@ -121,4 +125,4 @@ class Figures:
         return list(rows.values())
 
     def __len__(self) -> int:
-        return len(self._kept) + len(self._last)
+        return len(self._kept) + len(self._end) + len(self._last)

@@ -64,10 +64,18 @@ def _mark_decode(w: Window, before: Window | None, started: bool) -> None:
     if before is None:
         if started:
             w.trouble.add("edge")
-    elif not _same_load(before, w):
+    elif not _same_load(before, w) or _long_after(before, w):
         w.trouble.add("edge")
     if w.prefilled and w.prefilled > _decoded(w, before):
         w.trouble.add("mixed")
+
+
+PAUSE_S = 60.0  # forty steps take less; what is longer was idle, or the lines between were left out
+
+
+def _long_after(before: Window, w: Window) -> bool:
+    then, now = before.interval.time, w.interval.time
+    return then is not None and now is not None and now - then > PAUSE_S
 
 
 def _decoded(w: Window, before: Window | None) -> float:
