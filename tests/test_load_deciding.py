@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -139,3 +141,12 @@ def test_whoever_waits_reads_where_it_stands():
     )
     lost = decide([math.log(0.5) + 0.01 * (-1) ** i for i in range(32)], 32, one)
     assert told(lost) == "0.50 of the tuned speed: regressed"
+
+
+def test_what_a_look_needs_is_loaded_before_anything_is_timed():
+    program = (
+        "import sys; from dflash_doctor.load.evidence import Evidence; from dflash_doctor.load import Against, preset\n"
+        "print('scipy.stats' in sys.modules); Evidence(Against({}), preset('quick')); print('scipy.stats' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["False", "True"]

@@ -21,7 +21,7 @@ from dflash_doctor.load import asking, pace
 from dflash_doctor.load.battery import BATTERY, Preset, preset, workload
 from dflash_doctor.load.client import APIS, Ask
 from dflash_doctor.load.ctrl_c import WORD, Stop, until_stopped
-from dflash_doctor.load.deciding import Against, decide, due
+from dflash_doctor.load.deciding import Against, decide, due, get_ready
 from dflash_doctor.load.heard import understood
 from dflash_doctor.load.opening import apis, opened
 from dflash_doctor.load.sending import Sender
@@ -85,6 +85,7 @@ async def compare(
     stop: Stop | None = None,
 ) -> Ab:
     """Within twice the preset's seconds. Raises NotNow when one is busy or fails, Refused when too little was heard."""
+    get_ready()
     stop, clock = stop or Stop(), asyncio.get_running_loop().time
     deadline = clock() + 2 * chosen.seconds
     notes: list[str] = []

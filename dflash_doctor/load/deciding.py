@@ -54,6 +54,11 @@ def against(samples: Iterable[Sample]) -> Against | None:
     return Against(speeds, len(by_boot), stdev(map(fmean, by_boot.values())), len(by_boot) - 1)
 
 
+def get_ready() -> None:
+    """Import what looks need: it takes seconds, and a load is timed."""
+    import scipy.stats  # noqa: F401
+
+
 def due(prompts: int, planned: int) -> bool:
     """Whether it is time for a look."""
     return prompts > 1 and (prompts % LOOK == 0 or prompts == planned)

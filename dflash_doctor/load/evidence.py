@@ -8,7 +8,7 @@ from statistics import fmean
 
 from dflash_doctor.formats.load import Decision, Request
 from dflash_doctor.load.battery import BATTERY, Preset, Turn, workload
-from dflash_doctor.load.deciding import Against, decide, due
+from dflash_doctor.load.deciding import Against, decide, due, get_ready
 
 
 @dataclass
@@ -21,6 +21,10 @@ class Evidence:
     accept: float | None = None  # tokens per step of the latest answer
     _logs: dict[str, list[float]] = field(default_factory=dict)  # of each prompt, one a pass
     _heard: int = 0
+
+    def __post_init__(self) -> None:
+        if self.was is not None:
+            get_ready()
 
     @property
     def enough(self) -> bool:
