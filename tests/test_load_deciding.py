@@ -146,7 +146,8 @@ def test_whoever_waits_reads_where_it_stands():
 def test_what_a_look_needs_is_loaded_before_anything_is_timed():
     program = (
         "import sys; from dflash_doctor.load.evidence import Evidence; from dflash_doctor.load import Against, preset\n"
-        "print('scipy.stats' in sys.modules); Evidence(Against({}), preset('quick')); print('scipy.stats' in sys.modules)"
+        "print('scipy.stats' in sys.modules); Evidence(Against({}), preset('quick'))\n"
+        "print('scipy.stats' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert said.split() == ["False", "True"]
