@@ -56,3 +56,11 @@ def test_an_engine_that_got_slower_itself_is_no_artifact():
 def test_a_rate_that_fell_by_a_later_first_token_is_no_artifact():
     now, was = logs(40.0, 184.0, ttft_ms=9000.0, tpot_ms=5.4), logs(184.1, 184.3, ttft_ms=300.0, tpot_ms=5.4)
     assert found("measurement.artifact", now, was) is None
+
+
+def test_requests_that_wait_are_slow_for_the_client_alone_and_that_is_no_artifact():
+    def queued(tok_s, first, server):
+        client = [speed(tok_s, 2), speed(first, 2, metric="ttft_ms"), speed(12.0, 2, metric="tpot_ms")]
+        return snapshot(samples=[*client, speed(server, 2, metric="tpot_ms", workload=None)])
+
+    assert found("measurement.artifact", queued(40.0, 900.0, 12.1), queued(78.0, 120.0, 12.0)) is None

@@ -91,7 +91,8 @@ def _server_disagrees(c: Comparison) -> Reason | None:
         d
         for d in c.deltas
         if d.metric in ("tpot_ms", "itl_ms", "output_tok_s") and d.workload is not None and d.verdict == "worse"
-    ]
+        and not _waited(c, d)
+    ]  # fmt: skip
     # a step is no token: where acceptance fell the step may well be as it was
     server = [d for d in c.deltas if d.workload is None and d.metric == "tpot_ms"]
     if not client or not server:
