@@ -1,6 +1,6 @@
 """The fault gym: plants each fault of faults.yaml into a tuned simulated host and asks what is wrong with it.
 
-    python -m tests.gym                      all of them, three at a time: collect, load and diagnose over SSH and HTTP
+    python -m tests.gym                      all of them, two at a time: collect, load and diagnose over SSH and HTTP
     python -m tests.gym "a hot card" -v      some by name, with the whole report of those that fail
 
 Prints for each fault which cause stands first and how far its factor is from the planted one; at the end precision,
@@ -28,7 +28,7 @@ from dflash_doctor.simulate import scenario as scenarios
 from dflash_doctor.simulate.host import SimulatedHost
 
 FAULTS = Path(__file__).parent / "faults.yaml"
-AT_ONCE = 3  # hosts that are asked side by side: they mostly wait
+AT_ONCE = 2  # hosts that are asked side by side: they mostly wait
 NEAR = 0.15  # how far a factor may be from the planted one
 QUIET = ("healthy", "minor")
 
@@ -51,7 +51,7 @@ def tuned(name: str, spec: dict[str, Any]) -> scenarios.Scenario:
 
 def ask(host: SimulatedHost, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The program, as typed, with the host's own SSH configuration."""
-    argv = [sys.executable, "-m", "dflash_doctor", *words, "--ssh-config", str(host.ssh_config), "--preset", "brief"]
+    argv = [sys.executable, "-m", "dflash_doctor", *words, "--ssh-config", str(host.ssh_config), "--preset", "quick"]
     env = {**os.environ, "XDG_DATA_HOME": str(home)}
     return subprocess.run(argv, capture_output=True, text=True, env=env, timeout=180, check=False)
 

@@ -27,3 +27,14 @@ def test_without_a_baseline_a_dead_first_position_tells():
 
 def test_the_spread_of_texts_is_no_collapse():
     assert found("spec.acceptance_collapse", drafts(3.0), drafts(3.2)) is None
+
+
+def test_a_measured_load_says_more_than_the_traffic_of_the_log():
+    def seen(logged):
+        measured = [speed(4.5, metric="accept_length", workload="battery")]
+        return snapshot(
+            settings={"spec.method": "dflash"},
+            samples=[*measured, speed(logged, None, metric="accept_length", workload=None)],
+        )
+
+    assert found("spec.acceptance_collapse", seen(4.0), seen(5.6)) is None
