@@ -12,7 +12,10 @@ from dflash_doctor import rules
 from dflash_doctor.causes import causes
 
 PACKAGE = Path(__file__).parent.parent / "dflash_doctor"
-NOUNS = {"__init__", "model", "metrics", "settings", "stats", "physics", "paths", "causes", "gpu_words", "formats"}
+NOUNS = {
+    "__init__", "model", "metrics", "settings", "stats", "physics", "paths", "causes", "gpu_words", "formats",
+    "known_issues",
+}  # fmt: skip
 STAGES = {
     "hosts", "collect", "load", "parsers", "parse", "compare", "rules", "diagnose", "baselines", "port", "history",
     "fleet", "report", "simulate",
