@@ -36,6 +36,7 @@ from dflash_doctor.rules.break_even import break_even
 from dflash_doctor.rules.calibration import calibrated
 from dflash_doctor.rules.leads import bisection, leads
 from dflash_doctor.rules.suspects import suspects
+from dflash_doctor.rules.upstream import alone, beside
 from dflash_doctor.stats import OK
 
 NOT_A_REGRESSION = ("workload.changed", "measurement.artifact")
@@ -59,7 +60,8 @@ def diagnose(
 ) -> Diagnosis:
     """The whole diagnosis of one host."""
     found = tuple(_weighed(f, c, losses(c)) for f in _spoken(c))
-    found = _linked(_leftover(found))
+    found = beside(_linked(_leftover(found)), c)
+    found += tuple(f for f in alone(found, c) if _weighed(f, c, losses(c)) == f)
     found = tuple(_graded(f, c) for f in found if f.confidence >= DROPPED)
     found = tuple(sorted(found, key=_rank))
     slow = _owned(slowdown(c), found) if c.was is not None else None

@@ -373,6 +373,17 @@ class Impact:
 
 
 @dataclass(frozen=True)
+class KnownIssue:
+    """Something known upstream that this host shows and the baseline does not: it speaks for a finding's cause."""
+
+    id: str  # of a row of data/known_issues.yaml
+    title: str
+    size: str  # what it costs, as reported
+    link: str
+    way_out: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """One named cause, with what speaks for it and what to type next."""
 
@@ -387,6 +398,7 @@ class Finding:
     next_steps: tuple[str, ...] = ()
     touches: tuple[str, ...] = ()  # which factor it acts on: "tokens per step", "step time", "prefill", "queue"
     proven: bool = False  # this host's own numbers show the loss, whatever was compared: a cliff, counted preemptions
+    known: tuple[KnownIssue, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,16 @@ class Fresh(Evidence):
     count: int = 1
 
 
+class KnownIssue(_Model):
+    """Something known upstream that this host shows and the baseline does not."""
+
+    id: str
+    title: str
+    size: str = Field(description="what it costs, as reported")
+    link: str
+    way_out: str
+
+
 class Finding(_Model):
     """One named cause."""
 
@@ -91,6 +101,7 @@ class Finding(_Model):
     next_steps: list[str]
     against: list[str] = Field(default_factory=list)
     touches: list[str] = Field(default_factory=list)
+    known_issues: list[KnownIssue] = Field(default_factory=list)
 
 
 class Delta(_Model):

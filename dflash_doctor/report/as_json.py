@@ -19,6 +19,7 @@ from dflash_doctor.model import (
     Evidence,
     Finding,
     Impact,
+    KnownIssue,
     Setting,
     Slowdown,
     Unexplained,
@@ -93,8 +94,12 @@ def _finding(rank: int, f: Finding) -> form.Finding:
         rank=rank, cause=f.cause, severity=f.severity, confidence=_number(f.confidence), summary=_text(f.summary),
         impact=None if f.impact is None else _impact(f.impact), evidence=[_evidence(e) for e in f.evidence],
         effects=list(f.effects), next_steps=[_text(s) for s in f.next_steps], against=[_text(a) for a in f.against],
-        touches=list(f.touches),
+        touches=list(f.touches), known_issues=[_known(k) for k in f.known],
     )  # fmt: skip
+
+
+def _known(k: KnownIssue) -> form.KnownIssue:
+    return form.KnownIssue(id=k.id, title=k.title, size=k.size, link=k.link, way_out=k.way_out)
 
 
 def _unexplained(u: Unexplained) -> form.Unexplained:

@@ -107,6 +107,7 @@ def _finding(rank: int, f: Finding, d: Diagnosis) -> str:
         f"share: {prose(share)}" if share else "",
         *(f"against: {prose(plain(a))}" for a in f.against),
         *(f"explains {prose(e)}" for e in words.effects(f)),
+        *(f"known: {prose(words.known(k))}, <{k.link}>; way out: {prose(k.way_out)}" for k in f.known),
     ]
     head = f"### {rank}. {prose(plain(f.cause))}: {f.severity}, {prose(words.sure(f.confidence))}"
     body = "\n".join(f"* {x}" for x in facts if x)

@@ -18,7 +18,7 @@ from dflash_doctor.report.hosttext import COMMON, excerpt, pattern, plain, telli
 from dflash_doctor.report.layout import bar, columns, entry, hang, text_of, whole, widest
 
 WIDTH, NARROWEST, WIDEST = 80, 40, 110  # longer lines are hard to read however wide the terminal is
-EVIDENCE, DRIFTS, NUMBERS, WARNINGS, GAPS, LEADS = 6, 10, 12, 5, 12, 6  # rows shown, the rest is counted
+EVIDENCE, KNOWN, DRIFTS, NUMBERS, WARNINGS, GAPS, LEADS = 6, 3, 10, 12, 5, 12, 6  # rows shown, the rest is counted
 SOURCE_WIDTH = 18
 SHORTEST_BAR, DRAWN_FROM = 12, 60
 VERDICT_STYLE = {
@@ -139,7 +139,16 @@ def _finding(d: Diagnosis, f: Finding, shown: Set[Evidence], width: int) -> list
         out += hang(plain(line), width, f"{pad}against  ")
     for line in words.effects(f):
         out += hang(line, width, f"{pad}explains ")
-    return out + _steps(f.next_steps, width, f"{pad}try      ")
+    return out + _known(f, width, f"{pad}known    ") + _steps(f.next_steps, width, f"{pad}try      ")
+
+
+def _known(f: Finding, width: int, lead: str) -> list[Text]:
+    """What upstream knows of it, each with its address in one piece and the way out."""
+    out: list[Text] = []
+    for k in f.known[:KNOWN]:
+        out += hang(words.known(k), width, _first(lead, out))
+        out += whole(k.link, " " * len(lead), SOURCE) + hang(f"way out: {k.way_out}", width, " " * len(lead))
+    return out + _more(f.known, KNOWN, width, _first(lead, out))
 
 
 def _evidence(f: Finding, shown: Set[Evidence], width: int, lead: str) -> list[Text]:
@@ -218,6 +227,7 @@ def _remarks(d: Diagnosis, width: int) -> list[Text]:
         out += [x for line in f.against for x in hang(plain(line), width, "   against  ")]
         if d.verdict != "healthy":
             out += _evidence(replace(f, evidence=f.evidence[:1]), frozenset(), width, "   seen     ")
+            out += _known(f, width, "   known    ")
             out += _steps(f.next_steps[:1], width, "   try      ")
     return out
 

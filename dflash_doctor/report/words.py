@@ -16,6 +16,7 @@ from dflash_doctor.model import (
     Drift,
     Evidence,
     Finding,
+    KnownIssue,
     Setting,
     Signal,
     Slowdown,
@@ -165,6 +166,11 @@ def sure(confidence: float) -> str:
     """`likely (72%)`."""
     word = next((w for limit, w in SURE if confidence >= limit), "to check")
     return f"{word} ({percent(confidence)})"
+
+
+def known(k: KnownIssue) -> str:
+    """`torch 2.7 is slow on Turing (much slower than 2.6 …)`; a size that nobody published is left out."""
+    return k.title if k.size == "not published" else f"{k.title} ({k.size})"
 
 
 def effects(f: Finding) -> tuple[str, ...]:
