@@ -341,3 +341,15 @@ def test_the_cpu_time_of_the_engine_goes_on_with_its_work():
         assert 20 < int(stat.read_text().split()[13]) - before < 120, "half a second of work, in hundredths"
         quota = (host.root.root / "sys/fs/cgroup/system.slice/sglang.service/cpu.stat").read_text()
         assert int(quota.split("nr_throttled ")[1].split()[0]) > 0
+
+
+def test_steps_do_not_lie_on_a_grid_of_milliseconds():
+    async def late():
+        loop = asyncio.get_running_loop()
+        when, done = loop.time() + 0.0021, asyncio.Event()
+        loop.call_at(when, done.set)
+        await done.wait()
+        return loop.time() - when
+
+    with BackgroundLoop() as loop:
+        assert min(loop.run(late()) for _ in range(30)) < 0.0005, "the next whole millisecond is 0.9 ms away"
