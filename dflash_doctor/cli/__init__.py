@@ -21,6 +21,7 @@ from dflash_doctor.cli import (
     demonstrating,
     diagnosing,
     explaining,
+    history,
     loading,
     porting,
 )
@@ -77,6 +78,7 @@ app.command(cls=Page)(diagnosing.diagnose)
 app.command(cls=Page)(checking.check)
 app.command(cls=Page)(collecting.collect)
 app.command(cls=Page)(comparing.ab)
+app.command(cls=Page)(history.history)
 app.command(cls=Page)(porting.port)
 app.command(cls=Page)(explaining.explain)
 app.command(cls=Page)(demonstrating.demo)

@@ -12,10 +12,6 @@ from dflash_doctor.model import Refused
 
 FORMS = ("terminal", "json", "junit", "github", "prometheus", "nagios")
 _form, _forms = o.one_of("--format", FORMS)
-HISTORY = typer.Option(
-    "--history", metavar="PATH|URL", rich_help_panel=o.KEEP, envvar="DFLASH_DOCTOR_HISTORY",
-    help="Where runs are kept: a SQLite file, or postgresql://… (default: $XDG_DATA_HOME/dflash-doctor).",
-)  # fmt: skip
 
 
 def check(
@@ -84,7 +80,7 @@ def check(
     no_history: Annotated[
         bool, typer.Option("--no-history", rich_help_panel=o.KEEP, help="Keep no run; nothing can be taken up then.")
     ] = False,
-    history: Annotated[str | None, HISTORY] = None,
+    history: o.History = None,
     load: o.Load = None,
     preset: o.Preset = "quick",
     busy_ok: o.BusyOk = False,

@@ -148,3 +148,10 @@ Store = Annotated[
         help="Folder of your baselines (default: $XDG_DATA_HOME/dflash-doctor/baselines).",
     ),
 ]  # fmt: skip
+History = Annotated[
+    str | None,
+    typer.Option(
+        "--history", metavar="PATH|URL", rich_help_panel=KEEP, envvar="DFLASH_DOCTOR_HISTORY", show_envvar=False,
+        help="Where runs are kept: a SQLite file, or postgresql://… (default: $XDG_DATA_HOME/dflash-doctor).",
+    ),
+]  # fmt: skip
