@@ -32,7 +32,14 @@ def history(
     all: Annotated[bool, typer.Option("--all", help="Every number, not only what users feel and its factors.")] = False,
     format: Annotated[
         str,
-        typer.Option("--format", "-f", metavar="FORM", callback=_form, autocompletion=_forms, help="terminal or json."),
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORM",
+            callback=_form,
+            autocompletion=_forms,
+            help="What it is written as: terminal or json.",
+        ),
     ] = "terminal",
     prune: Annotated[
         bool,
