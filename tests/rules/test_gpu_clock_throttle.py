@@ -49,3 +49,15 @@ def test_a_card_that_draws_power_is_at_work_where_nobody_tells_how_busy_it_is():
 
     assert found("gpu.clock_throttle", seen(168.0)).summary.startswith("SM clock 1035 MHz under load")
     assert found("gpu.clock_throttle", seen(30.0)) is None
+
+
+def test_a_clock_that_a_low_power_limit_holds_is_the_limits_doing_however_low_it_is():
+    def held(limit):
+        capped = {"power_limit": limit, "power_default__limit": 350.0, "power_draw": limit - 1}
+        return snapshot(
+            readings=[card(clocks_sm=690, clocks_max_sm=2100, clocks__event__reasons_active="0x4", **capped)]
+        )
+
+    assert found("gpu.clock_throttle", held(140.0)) is None
+    assert found("gpu.power_cap", held(140.0))
+    assert found("gpu.clock_throttle", held(350.0)), "stuck, and nobody capped it"

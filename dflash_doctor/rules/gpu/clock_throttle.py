@@ -49,7 +49,7 @@ def check(c: Comparison) -> Finding | None:
     locked = {i: (top[i], v) for i, v in now.items() if why & LOCKS and v < WELL_BELOW * top.get(i, v)}
     if as_tuned or not (fell or stuck or drops or locked or why & HARD):
         return None
-    if "sw_power_cap" in why and not why & HARD and not stuck:
+    if "sw_power_cap" in why and not why & HARD and (not stuck or _lowered(c)):
         return None  # the cap is the cause, the clock its effect
     pairs = fell or stuck or drops or locked or {i: (top.get(i, v), v) for i, v in now.items()}
     was, at = min(pairs.values(), key=lambda p: p[1] / p[0])
@@ -65,6 +65,12 @@ def check(c: Comparison) -> Finding | None:
         next_steps=_steps(why, stuck=bool(stuck or drops)),
         touches=(STEP, PREFILL),
     )
+
+
+def _lowered(c: Comparison) -> bool:
+    """Whether somebody set a power limit well below the card's own."""
+    limit, usual = numbers(loaded(c.now), "power.limit"), numbers(loaded(c.now), "power.default_limit")
+    return any(limit[i] < WELL_BELOW * usual[i] for i in limit if i in usual)
 
 
 def _steps(why: frozenset[str], *, stuck: bool) -> tuple[str, ...]:

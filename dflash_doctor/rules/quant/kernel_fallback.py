@@ -50,6 +50,8 @@ def check(c: Comparison) -> Finding | None:
     ]
     if not said and not changed:
         return None
+    if said and not changed and c.was is not None and not c.was.signals and not c.slower:
+        return None  # the tuned side shows no log: it may have said the same, and nothing got slower
     strong = [s for s in said if s.id in STRONG]
     meant = _deepgemm_meant(c) if said and not strong else None
     confidence = (
