@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dflash_doctor.cli.choosing import Named
     from dflash_doctor.formats.report import ReportFile
 
-FORMATS = ("terminal", "json", "markdown")
+FORMATS = ("terminal", "json", "markdown", "html")
 CALM = ("healthy", "minor", "unconfirmed")
 _format, _formats = o.one_of("--format", FORMATS)
 
@@ -39,7 +40,7 @@ def diagnose(
             metavar="FORM",
             callback=_format,
             autocompletion=_formats,
-            help="What the report is written as: terminal, json or markdown.",
+            help="What the report is written as: terminal, json, markdown or html.",
         ),
     ] = "terminal",
     strict: Annotated[
@@ -53,6 +54,16 @@ def diagnose(
             metavar="DIR|FILE.tar.gz",
             rich_help_panel=o.KEEP,
             help="Keep the capture too, as a folder or an archive that can be diagnosed again.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            rich_help_panel=o.KEEP,
+            dir_okay=False,
+            help="Write the report there as a page with pictures too; one that is there is replaced.",
         ),
     ] = None,
     load: o.Load = None,
@@ -79,6 +90,8 @@ def diagnose(
 
     if baseline and no_baseline:
         raise Refused("--baseline and --no-baseline exclude each other")
+    if html is not None or format == "html":
+        _check_page(html)
     how = How(
         load=load, preset=preset, busy_ok=busy_ok, max_running=max_running, api=api, engine_port=engine_port,
         accept_new_host_key=accept_new_host_key, api_key_env=api_key_env, api_key_file=api_key_file,
@@ -97,6 +110,8 @@ def diagnose(
         say(f"the capture is in {save}")
     with Watch("reading what was said", PATIENCE_S):
         found = judged(host, capture, asked, kept, no_baseline=no_baseline, anyway=compare_anyway)
+    if html is not None:
+        _write_page(found, html)
     _show(found, format)
     raise typer.Exit(status(found, strict=strict))
 
@@ -148,11 +163,34 @@ def _held(now: Snapshot, was: Snapshot | None, *, anyway: bool) -> Comparison:
     return compare.compare(now, None)
 
 
+def _check_page(path: Path | None) -> None:
+    """Refused when a page cannot be made or kept; asked before a host is troubled for it."""
+    from dflash_doctor.report import html
+
+    html.ready()
+    if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
+        why = "it is a folder" if path.is_dir() else "its folder is not there, or not yours to write"
+        raise Refused(f"the page cannot be written to {path}: {why}")
+
+
+def _write_page(found: Diagnosis, path: Path) -> None:
+    from dflash_doctor.report import html
+
+    try:
+        path.write_text(html.render(found), encoding="utf-8")
+    except OSError as e:  # the report is still shown
+        say(f"{path} cannot be written: {e.strerror or e}")
+    else:
+        say(f"the page is in {path}")
+
+
 def _show(found: Diagnosis, format: str) -> None:
-    from dflash_doctor.report import as_json, markdown, terminal
+    from dflash_doctor.report import as_json, html, markdown, terminal
 
     if format == "json":
         put(as_json.render(found))
+    elif format == "html":
+        put(html.render(found))
     elif format == "markdown":
         put(markdown.render(found))
     else:
