@@ -12,7 +12,7 @@ import pytest
 from tests.command_line import refused, run
 
 COMMANDS = (
-    "diagnose", "check", "history", "collect", "port", "explain", "demo", "baseline capture", "baseline list",
+    "diagnose", "check", "history", "collect", "bundle", "port", "explain", "demo", "baseline capture", "baseline list",
     "baseline show", "baseline diff", "baseline rm",
 )  # fmt: skip
 ENTRY = re.compile(r"^  (?P<name>\S.*?)(?:\s{2,}(?P<says>\S.*))?$")

@@ -18,7 +18,7 @@ NOUNS = {
 }  # fmt: skip
 STAGES = {
     "hosts", "collect", "load", "parsers", "parse", "compare", "rules", "diagnose", "baselines", "port", "history",
-    "fleet", "report", "simulate",
+    "fleet", "report", "simulate", "bundle",
 }  # fmt: skip
 MAY = {"parse": {"parsers"}, "diagnose": {"rules"}}  # the two loops that call their family
 SECTIONS = ("What it sees", "Why it costs you", "How to confirm", "What usually did it", "When it is wrong")

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from dflash_doctor import __version__
 from dflash_doctor.cli import (
     baseline,
+    bundling,
     checking,
     collecting,
     comparing,
@@ -77,6 +78,7 @@ def _root(
 app.command(cls=Page)(diagnosing.diagnose)
 app.command(cls=Page)(checking.check)
 app.command(cls=Page)(collecting.collect)
+app.command(cls=Page)(bundling.bundle)
 app.command(cls=Page)(comparing.ab)
 app.command(cls=Page)(history.history)
 app.command(cls=Page)(porting.port)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dflash_doctor.collect.options import Endpoint, Engine, Look, Options
-from dflash_doctor.collect.program import plan
+from dflash_doctor.collect.program import hider, plan
 from dflash_doctor.collect.store import check_free, load, save
 from dflash_doctor.model import Capture, Gap, Host, Refused
 
@@ -32,6 +32,7 @@ __all__ = [
     "added",
     "check_free",
     "collect",
+    "hider",
     "load",
     "open_session",
     "plan",

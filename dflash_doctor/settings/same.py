@@ -8,7 +8,8 @@ from typing import Any
 from dflash_doctor.settings.rows import SETTINGS
 from dflash_doctor.settings.values import as_bool, as_float
 
-UNKNOWN = (None, "", "auto", "default")
+# values that say nothing; a secret that somebody hid may be the one that stands open on the other side
+UNKNOWN = (None, "", "auto", "default", "***", "<redacted>")
 
 # one kernel family under the names of both engines and of several ages
 ATTENTION = {
